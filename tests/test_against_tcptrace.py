@@ -1,5 +1,5 @@
-"""What each end of each connection did agrees with tcptrace: with what its authors published of
-their sample captures, and with what it says today of a lab capture."""
+"""Counts, options and windows of each end of each connection agree with tcptrace: with the results
+that its authors published for their sample captures, and with its output for a lab capture."""
 
 import re
 import shutil
@@ -44,7 +44,7 @@ FIN, SYN, RST = 1, 2, 4
 
 @dataclass(frozen=True)
 class Difference:
-    """Of an end (see name_of): what we say in a field where tcptrace says otherwise, and why."""
+    """A field of an end (see name_of) in which giscope and tcptrace differ: our value, and why."""
 
     end: str
     field: str
@@ -54,8 +54,8 @@ class Difference:
 
 def _no_syn(a: str, b: str) -> list[Difference]:
     why = (
-        "no SYN of the connection is in the capture. tcptrace takes what it did not see as not "
-        "there: no SACK, windows not scaled. To us neither is known"
+        "no SYN of the connection is in the capture. tcptrace takes options that it did not see as "
+        "absent: no SACK, windows not scaled. To giscope neither is known"
     )
     return [
         Difference(end, field, None, why)
@@ -98,13 +98,13 @@ CAPTURED_TWICE = {
     "hardware_dups.dmp.gz": ["144.16.64.141:1644 > 144.16.64.215:20"],
 }
 CAPTURED_TWICE["pcap_v2.2.dmp.gz"] = CAPTURED_TWICE["bad_ack_code.dmp.gz"]
-"""Ends of which every packet is there twice, on either side of a router: tcptrace counts both, we
+"""Ends whose every packet was captured twice, on either side of a router: tcptrace counts both, we
 count one."""
 COUNTS = ("packets", "data packets", "data bytes", "syns", "fins")
 
 
 def captured_once(theirs: dict[str, dict[str, int]], ends: list[str]) -> dict[str, dict[str, int]]:
-    """What tcptrace would say if it did not count these ends' packets twice."""
+    """Halve the counts of these ends' packets, which tcptrace counts twice."""
     for end in ends:
         source, target = end.split(" > ")
         for facts, names in (
@@ -118,52 +118,52 @@ def captured_once(theirs: dict[str, dict[str, int]], ends: list[str]) -> dict[st
 
 
 def ends_by_tcptrace(text: str) -> dict[str, dict[str, int]]:
-    """What each end of each connection did, by its name (name_of); text: by `tcptrace -lnrW`."""
+    """Read the facts of each connection's ends, by their names (name_of), from `tcptrace -lnrW`."""
     found: dict[str, dict[str, int]] = {}
     for section in re.split(r"^TCP connection \d+:$", text, flags=re.MULTILINE)[1:]:
         a, b = re.findall(r"host \w+: +(\S+)", section)
         rows = re.findall(r"^ {5}(\S.*?): +(\S+).*? {5,}(\S.*?): +(\S+)", section, re.MULTILINE)
-        said_a, said_b = ({row[i]: row[i + 1] for row in rows} for i in (0, 2))
-        found[name_of(a, b, found)] = _of_end(said_a, said_b)
-        found[name_of(b, a, found)] = _of_end(said_b, said_a)
+        fields_a, fields_b = ({row[i]: row[i + 1] for row in rows} for i in (0, 2))
+        found[name_of(a, b, found)] = _facts_of_end(fields_a, fields_b)
+        found[name_of(b, a, found)] = _facts_of_end(fields_b, fields_a)
     return found
 
 
 def name_of(end: str, other: str, known: Iterable[str]) -> str:
-    """The first connection of these ends, then #2, #3, ..."""
+    """Name an end in the first connection of these ends; in later ones with #2, #3, ..."""
     name = f"{end} > {other}"
     number = 1 + sum(one.partition(" #")[0] == name for one in known)
     return f"{name} #{number}" if number > 1 else name
 
 
-def _of_end(said: dict[str, str], of_other: dict[str, str]) -> dict[str, int]:
-    syns, fins = said["SYN/FIN pkts sent"].split("/")
-    scaled, stamped = said.get("req 1323 ws/ts", "N/N").split("/")
-    other_stamped = of_other.get("req 1323 ws/ts", "N/N").split("/")[1]
-    both_sack = said.get("req sack") == of_other.get("req sack") == "Y"
+def _facts_of_end(fields: dict[str, str], other_fields: dict[str, str]) -> dict[str, int]:
+    syns, fins = fields["SYN/FIN pkts sent"].split("/")
+    scaled, stamped = fields.get("req 1323 ws/ts", "N/N").split("/")
+    other_stamped = other_fields.get("req 1323 ws/ts", "N/N").split("/")[1]
+    both_sack = fields.get("req sack") == other_fields.get("req sack") == "Y"
     return {
-        "packets": int(said["total packets"]),
-        "packets received": int(of_other["total packets"]),
-        "unique bytes": int(said["unique bytes sent"]),
-        "unique bytes received": int(of_other["unique bytes sent"]),
-        "data packets": int(said["actual data pkts"]),
-        "data packets received": int(of_other["actual data pkts"]),
-        "data bytes": int(said["actual data bytes"]),
+        "packets": int(fields["total packets"]),
+        "packets received": int(other_fields["total packets"]),
+        "unique bytes": int(fields["unique bytes sent"]),
+        "unique bytes received": int(other_fields["unique bytes sent"]),
+        "data packets": int(fields["actual data pkts"]),
+        "data packets received": int(other_fields["actual data pkts"]),
+        "data bytes": int(fields["actual data bytes"]),
         "syns": int(syns),
         "fins": int(fins),
         "window scale": scaled == "Y",
         "timestamps": stamped == "Y",
         "both timestamps": stamped == other_stamped == "Y",
-        "sack": said.get("req sack") == "Y",
+        "sack": fields.get("req sack") == "Y",
         "both sack": both_sack,
-        "mss": int(said["mss requested"]),
-        "max window": int(said["max win adv"]),
-        "max segment": int(said["max segm size"]),
+        "mss": int(fields["mss requested"]),
+        "max window": int(fields["max win adv"]),
+        "max segment": int(fields["max segm size"]),
     }
 
 
 def read_partition(path: Path, folder: Path) -> UserPartition | None:
-    """A capture, as a bucket of a warehouse in a folder; None where nothing is in it."""
+    """Ingest a capture into a folder and read it as one user partition; None without a packet."""
     warehouse = Warehouse(folder)
     ingest_capture(warehouse, EVERYONE, path)
     files = warehouse.files(PACKETS)
@@ -178,7 +178,7 @@ def read_partition(path: Path, folder: Path) -> UserPartition | None:
 
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
-    """The same, of our flows and, where flows have no column for it, of their packets."""
+    """Return the same facts from flows and, where flows have no column for them, from packets."""
     partition = read_partition(path, folder)
     if partition is None:
         return {}
@@ -191,13 +191,13 @@ def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("user", "server"))
-        found[name_of(end, other, found)] = _of_flow(
+        found[name_of(end, other, found)] = _facts_of_flow(
             flow, [row for f in frames.tolist() if (row := sent[f])["user"] == flow["user"]]
         )
     return found
 
 
-def _of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
+def _facts_of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
     initiator = flow["initiator"] == "mobile"
     data = [p["payload_len"] for p in sent if p["payload_len"] and not p["tcp_flags"] & RST]
     syns = [p for p in sent if p["tcp_flags"] & SYN]
@@ -223,7 +223,7 @@ def _of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
 
 
 def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[str, str], object]:
-    """What we say of (end, field) where tcptrace says otherwise."""
+    """Return our value of each (end, field) in which tcptrace's differs."""
     assert ours.keys() == theirs.keys()
     return {
         (end, name): ours[end][name]
@@ -235,7 +235,7 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
 
 @pytest.mark.skipif(not PUBLISHED, reason=f"no captures in {FOLDER}")
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
-def test_sample_captures_agree(path, tmp_path):
+def test_published_sample_captures_agree_with_tcptrace(path, tmp_path):
     theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
     theirs = captured_once(theirs, CAPTURED_TWICE.get(path.name, []))
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
@@ -243,12 +243,12 @@ def test_sample_captures_agree(path, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("tcptrace"), reason="tcptrace is not installed")
-def test_lab_capture_agrees(tmp_path):
+def test_lab_capture_agrees_with_tcptrace(tmp_path):
     path = tmp_path / "peak.pcap"
     with LAB_CAPTURE.open("rb") as source, path.open("wb") as target:
         zstandard.ZstdDecompressor().copy_stream(source, target)
-    said = subprocess.run(["tcptrace", "-lnrW", path], capture_output=True, text=True, check=True)
-    theirs = ends_by_tcptrace(said.stdout)
-    never_joined = [end for end, facts in theirs.items() if not facts["syns"]]
-    explained = {(end, "max window"): None for end in never_joined}  # see SENT_NOTHING, NO_WINDOW
+    output = subprocess.run(["tcptrace", "-lnrW", path], capture_output=True, text=True, check=True)
+    theirs = ends_by_tcptrace(output.stdout)
+    silent_ends = [end for end, facts in theirs.items() if not facts["syns"]]
+    explained = {(end, "max window"): None for end in silent_ends}  # see SENT_NOTHING, NO_WINDOW
     assert differences(theirs, ends_by_giscope(path, tmp_path / "warehouse")) == explained

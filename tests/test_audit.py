@@ -29,7 +29,7 @@ VULNERABLE = {
 
 
 class Osv(ThreadingHTTPServer):
-    """Knows of one vulnerable package; breaks after some answers."""
+    """Stand-in for OSV: knows one vulnerable package; fails after a number of answers."""
 
     def __init__(self, vulnerable: str | None, answers: int = 10_000):
         super().__init__(("127.0.0.1", 0), Answer)
@@ -60,8 +60,8 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*what: object) -> Iterator[Osv]:
-    with Osv(*what) as server:
+def serving(*settings: object) -> Iterator[Osv]:
+    with Osv(*settings) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -88,7 +88,7 @@ def test_a_vulnerable_package_fails():
     assert "giscope" not in osv.asked
 
 
-def test_what_is_accepted_passes(monkeypatch):
+def test_accepted_vulnerabilities_pass(monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("UV", str(UV) if UV.exists() else "uv")
     with serving("duckdb") as osv:
@@ -97,7 +97,7 @@ def test_what_is_accepted_passes(monkeypatch):
         assert main() == 0
 
 
-def test_where_it_is_out_of_reach_a_line_says_so():
+def test_unreachable_osv_passes_with_one_line():
     done = audit(free_port())
     assert done.returncode == 0
     assert "audit: locked packages were not looked up at http://127.0.0.1:" in done.stderr

@@ -1,5 +1,5 @@
-"""What `make bench-scale` measures is what it says: connections of the shipped captures, each with
-its shape, none with another's packets."""
+"""`make bench-scale` measures connections of the shipped captures, each with its own shape, none
+with another's packets."""
 
 from datetime import date
 from ipaddress import ip_address
@@ -22,7 +22,7 @@ SHAPE = """
     select
         setup_class, sack, timestamps, mss_class, max_window, split,
         packets_up, packets_down, ip_bytes_up, ip_bytes_down, payload_bytes_down,
-        retransmissions, timeouts, lost_access, lost_internet, round(setup_delay, 6),
+        retransmissions, rto_expiries, lost_access, lost_internet, round(setup_delay, 6),
         epoch_us(end_ts) - epoch_us(start_ts)
     from flows order by all
 """
@@ -34,7 +34,7 @@ def source(few_captures: Path) -> Source:
 
 
 def shapes(root: Path, network: Network, *captures: Path, day: date = DAY) -> list[tuple]:
-    """What giscope tells of each connection, but for whose and when."""
+    """Return giscope's facts of each connection, without its user and its times."""
     warehouse = Warehouse(root)
     for capture in captures:
         assert ingest_capture(warehouse, network, capture).error is None
@@ -43,7 +43,7 @@ def shapes(root: Path, network: Network, *captures: Path, day: date = DAY) -> li
 
 
 def test_connections_of_the_copies_are_those_of_the_source(few_captures, source, network, tmp_path):
-    """Each so many times, in whichever capture of the day."""
+    """Each occurs as many times as asked, in any capture of the day."""
     pool = network.model_copy(update={"subscribers": (POOL,)})
     copies = []
     for number in (6, 7):
@@ -61,8 +61,8 @@ def test_subscribers_have_addresses_of_their_own_in_the_pool(source):
     assert all(ip_address(int(address)) in POOL for address in (both.min(), both.max()))
 
 
-def test_packets_of_a_connection_are_as_many_as_asked():
-    """Of a day, whose captures share what no one of them has whole."""
+def test_packets_and_packets_per_connection_are_as_many_as_asked():
+    """Counted over a day: a fraction of a connection's number is spread over its captures."""
     source = read_source([CAPTURES / "bb-gprs/peak.pcap.zst"])
     whole, light = copies_for(source, 400_000, 32)
     packets = sum(sessions(source, (whole, light), HOURS_US, n)[0]["count"].sum() for n in range(8))

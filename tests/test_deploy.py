@@ -1,4 +1,4 @@
-"""docker-compose.yml, what it builds and what it starts: all that can be told without Docker."""
+"""docker-compose.yml, what it builds and what it starts: all that can be checked without Docker."""
 
 import itertools
 import os
@@ -25,16 +25,16 @@ COMPOSE = (ROOT / "docker-compose.yml").read_text()
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}")
 ONE_SHOT = {"airflow-init", "superset-init", "zeek-init"}
 RUN_AS_ROOT = {"object-store", "zeek"}
-"""Of the first the image steps down to a user of its own; Zeek opens an interface."""
+"""The object store's image steps down to a user of its own; Zeek opens an interface."""
 CAPABILITIES = {
     "object-store": ["CHOWN", "DAC_OVERRIDE", "SETGID", "SETUID"],
     "zeek": ["DAC_OVERRIDE", "NET_ADMIN", "NET_RAW"],
 }
 WRITABLE = {"object-store"}
-"""Where its image writes is not known."""
+"""Services whose images write to places that are not known."""
 JAVA = {"giscope-airflow", "giscope-spark"}
 SECRETS = "/run/secrets"
-TALKS = {
+CONNECTED = {
     *(("postgres", other) for other in (
         "airflow-api-server", "airflow-dag-processor", "airflow-init", "airflow-scheduler",
         "airflow-triggerer", "spark-thrift", "superset", "superset-init",
@@ -45,13 +45,13 @@ TALKS = {
     ("spark-master", "airflow-scheduler"), ("spark-worker", "airflow-scheduler"),
     ("spark-master", "spark-thrift"), ("spark-worker", "spark-thrift"),
 }  # fmt: skip
-"""Who must reach whom."""
+"""Services of which one connects to the other."""
 SPARK_NETWORK = {"spark-master", "spark-worker", "spark-thrift", "airflow-scheduler"}
 """All of one network: a worker's executors listen on one address, for both drivers."""
 AIRFLOW_SERVICES = {
     f"airflow-{name}" for name in ("api-server", "dag-processor", "init", "scheduler", "triggerer")
 }
-WHO_HAS = {
+USERS_OF_SECRET = {
     "airflow_admin_password": {"airflow-init"},
     "airflow_api_secret_key": AIRFLOW_SERVICES,
     "airflow_db_password": AIRFLOW_SERVICES | {"postgres"},
@@ -74,13 +74,13 @@ DOCKERFILES = sorted((ROOT / "infra/docker").glob("*/Dockerfile"))
 
 
 def settings(file: Path) -> dict[str, str]:
-    """What an .env file sets."""
+    """Read the variables that an .env file sets."""
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 
 def made_env(folder: Path) -> str:
-    """What infra/env.sh says as it makes .env and secrets in a folder."""
+    """Make .env and the secrets in a folder by infra/env.sh; returns its output."""
     command = ["sh", ROOT / "infra/env.sh", folder]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -111,7 +111,7 @@ def compose(env_file) -> dict:
 
 
 def arguments(dockerfile: Path, instruction: str) -> list[str]:
-    """What follows each of an instruction, continued lines joined."""
+    """Return the arguments of each use of an instruction, continued lines joined."""
     text = dockerfile.read_text().replace("\\\n", " ")
     return re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)
 
@@ -125,7 +125,7 @@ def test_secrets_are_random_and_for_their_owner_only(tmp_path):
         assert stat.S_IMODE((folder / "secrets").stat().st_mode) == 0o700
         assert {path.name for path in folder.iterdir()} == {".env", "secrets"}
         files = sorted((folder / "secrets").iterdir())
-        assert [path.name for path in files] == sorted(WHO_HAS)
+        assert [path.name for path in files] == sorted(USERS_OF_SECRET)
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
         values += [path.read_text() for path in files if path.name != "rest_catalog_credential"]
     assert all(len(value) >= 44 for value in values)
@@ -133,12 +133,12 @@ def test_secrets_are_random_and_for_their_owner_only(tmp_path):
     assert not [value for value in values if value.endswith("\n") and "spark" not in value]
 
 
-def test_what_env_has_is_never_overwritten(tmp_path):
-    """And the secrets of an .env that had them all go on."""
+def test_values_in_env_are_never_overwritten(tmp_path):
+    """And secrets that an old .env holds are kept."""
     (tmp_path / ".env").write_text("MINE=1\nGISCOPE_KEY=0123\nAIRFLOW_DB_PASSWORD=old\n")
-    told = made_env(tmp_path)
-    assert "exists, not changed" in told
-    assert "remove the passwords and keys from it" in told
+    output = made_env(tmp_path)
+    assert "exists, not changed" in output
+    assert "remove the passwords and keys from it" in output
     made = {path: path.read_text() for path in (tmp_path / "secrets").iterdir()}
     assert made[tmp_path / "secrets/giscope_key"] == "0123"
     assert made[tmp_path / "secrets/airflow_db_password"] == "old"
@@ -147,29 +147,31 @@ def test_what_env_has_is_never_overwritten(tmp_path):
     assert (tmp_path / ".env").read_text().startswith("MINE=1\n")
 
 
-@pytest.mark.parametrize("service", sorted({name for who in WHO_HAS.values() for name in who}))
+@pytest.mark.parametrize(
+    "service", sorted({name for who in USERS_OF_SECRET.values() for name in who})
+)
 def test_a_service_has_the_secrets_that_it_uses_and_no_others(compose, service):
     has = compose["services"][service]["secrets"]
-    assert sorted(has) == sorted(name for name, who in WHO_HAS.items() if service in who)
-    said = str({k: v for k, v in compose["services"][service].items() if k != "secrets"})
-    named = set(re.findall(rf"{SECRETS}/([\w.-]*\w)", said))
+    assert sorted(has) == sorted(name for name, who in USERS_OF_SECRET.items() if service in who)
+    text = str({k: v for k, v in compose["services"][service].items() if k != "secrets"})
+    named = set(re.findall(rf"{SECRETS}/([\w.-]*\w)", text))
     assert named <= set(has)
 
 
 def test_no_other_service_has_a_secret(compose):
     having = {name for name, service in compose["services"].items() if service.get("secrets")}
-    assert having == set().union(*WHO_HAS.values())
-    assert set(compose["secrets"]) == set(WHO_HAS)
+    assert having == set().union(*USERS_OF_SECRET.values())
+    assert set(compose["secrets"]) == set(USERS_OF_SECRET)
     for name, secret in compose["secrets"].items():
         assert secret == {"file": f"./secrets/{name}"}
 
 
 def test_no_secret_is_in_the_file_or_its_environment(compose, secrets):
-    """`docker inspect` and `docker compose config` tell both."""
-    told = yaml.safe_dump(compose)
+    """`docker inspect` and `docker compose config` show both."""
+    text = yaml.safe_dump(compose)
     for path in secrets.iterdir():
         values = [word for word in path.read_text().split() if len(word) >= 40]
-        assert [value for value in values if value in told] == [], path.name
+        assert [value for value in values if value in text] == [], path.name
     names = {name for name, *_ in VARIABLE.findall(COMPOSE)}
     assert [name for name in names if re.search("PASSWORD|SECRET(?!S$)|KEY|TOKEN", name)] == []
     for name, service in compose["services"].items():
@@ -182,14 +184,14 @@ def test_no_secret_is_in_the_file_or_its_environment(compose, secrets):
 def test_services_share_a_network_only_where_they_talk(compose):
     services = compose["services"]
     of = {name: set(service.get("networks") or ()) for name, service in services.items()}
-    talks = {frozenset(pair) for pair in TALKS}
+    connected = {frozenset(pair) for pair in CONNECTED}
     assert set().union(*of.values()) == set(compose["networks"])
     for one, other in itertools.combinations(services, 2):
         shared = of[one] & of[other]
         if {one, other} <= SPARK_NETWORK:
             assert shared == {"spark"}, (one, other)
         else:
-            assert len(shared) == (frozenset((one, other)) in talks), (one, other)
+            assert len(shared) == (frozenset((one, other)) in connected), (one, other)
     assert {name for name in of if "spark" in of[name]} == SPARK_NETWORK
     alone = {name for name in services if not of[name]}
     assert {name: services[name]["network_mode"] for name in alone} == {
@@ -198,19 +200,19 @@ def test_services_share_a_network_only_where_they_talk(compose):
     assert all(len([n for n in of if network in of[n]]) >= 2 for network in compose["networks"])
 
 
-def test_what_is_asked_by_name_is_in_reach(compose):
+def test_services_that_are_named_by_others_share_a_network_with_them(compose):
     """Every service that an environment or a command names is on a network with it."""
     services = compose["services"]
     for name, service in services.items():
-        said = str([service.get("command"), service.get("environment")])
-        for other in re.findall(r"://(?:[^@/\s]*@)?([a-z][\w-]*)", said):
+        text = str([service.get("command"), service.get("environment")])
+        for other in re.findall(r"://(?:[^@/\s]*@)?([a-z][\w-]*)", text):
             if other in services and other != name:
                 assert set(service["networks"]) & set(services[other]["networks"]), (name, other)
 
 
 def test_spark_listens_on_the_network_of_spark(compose):
-    """Each at an address by which all others of it, and nobody else, reach it: a container of
-    several networks has several."""
+    """Each at an address by which all others of that network, and nobody else, reach it: a
+    container of several networks has several."""
     services = compose["services"]
     assert services["spark-master"]["networks"] == ["spark"]
     names = {"spark-worker": "worker", "spark-thrift": "thrift", "airflow-scheduler": "scheduler"}
@@ -246,7 +248,7 @@ def test_file_follows_the_compose_specification(compose):
     )
 
 
-def test_docker_compose_itself_takes_the_file(env_file):
+def test_docker_compose_accepts_the_file(env_file):
     docker = shutil.which("docker")
     if not docker or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
         pytest.skip("needs the command `docker compose`, but no engine")
@@ -254,17 +256,17 @@ def test_docker_compose_itself_takes_the_file(env_file):
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def test_what_env_must_have_is_asked_for(env_file):
+def test_required_variables_are_those_that_env_has(env_file):
     asked = {name for name, kind, _ in VARIABLE.findall(COMPOSE) if kind == "?"}
     assert asked == set(settings(env_file)) == {"GISCOPE_FIRST_DAY"}
 
 
-def test_every_service_says_whether_it_is_healthy(compose):
+def test_every_service_that_keeps_running_has_a_health_check(compose):
     for name, service in compose["services"].items():
         assert ("healthcheck" in service) == (name not in ONE_SHOT), name
 
 
-def test_services_start_after_what_they_wait_for(compose):
+def test_services_start_after_the_services_that_they_need(compose):
     """Healthy where it serves, completed where it is run once; nothing waits in a circle."""
     after = {name: service.get("depends_on", {}) for name, service in compose["services"].items()}
     for name, others in after.items():
@@ -356,7 +358,7 @@ def test_images_have_the_versions_of_the_locked_environments():
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_what_an_image_copies_or_runs_is_there(dockerfile):
+def test_files_that_an_image_copies_or_runs_exist(dockerfile):
     sources = [a.split()[0] for a in arguments(dockerfile, "COPY")]
     opened = re.findall(r"/opt/giscope/(\S+\.(?:sh|py|txt))", dockerfile.read_text())
     assert sources
@@ -366,8 +368,8 @@ def test_what_an_image_copies_or_runs_is_there(dockerfile):
     assert {f"!{path.split('/')[0]}" for path in sources + opened if path != "."} <= set(ignored)
 
 
-def test_supersets_image_has_what_its_settings_import():
-    """Of giscope's modules, which its environment has not, and what these import."""
+def test_supersets_image_has_the_modules_that_its_settings_import():
+    """Those of giscope, which its environment lacks, and the modules that these import."""
     (_, modules) = arguments(ROOT / "infra/docker/superset/Dockerfile", "COPY")
     waiting, seen = [Path("infra/superset/superset_config.py")], set()
     while waiting:
@@ -384,7 +386,7 @@ def test_supersets_image_has_what_its_settings_import():
     assert {*needed, "spark_jobs/__init__.py"} == set(modules.split()[:-1])
 
 
-def test_what_services_run_is_there():
+def test_scripts_that_services_run_exist():
     opened = re.findall(r"/opt/giscope/([\w/.-]+\.(?:sh|py))", COMPOSE)
     assert len(opened) >= 3
     assert all((ROOT / path).exists() for path in opened)

@@ -1,4 +1,4 @@
-"""What the documentation shows, run."""
+"""Queries, programs, commands, names and links that the documentation shows are right."""
 
 import ast
 import os
@@ -26,7 +26,7 @@ from tests.accuracy.sensitivity import constants
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The page's code blocks in a language."""
+    """Return the page's code blocks in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -54,7 +54,7 @@ def test_users_who_stall_together_stand_out(demo):
     """Half of a network's users, made to stall in the same minute: beyond chance, as none were."""
     (query,) = (query for query in QUERIES if "variance_ratio" in query)
     with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
-        alone = connection.sql(query).fetchall()
+        before = connection.sql(query).fetchall()
         connection.execute("""
             create temporary table together as
             select stalls.* replace (
@@ -72,8 +72,8 @@ def test_users_who_stall_together_stand_out(demo):
             select * from warehouse.stalls union all by name select * from together
         """)
         together = connection.sql(query).fetchall()
-    assert {row[0] for row in alone} >= {"aa-gprs", "bb-gprs", "cc-dialup"}
-    assert all(times < 2 for *_, times in alone)
+    assert {row[0] for row in before} >= {"aa-gprs", "bb-gprs", "cc-dialup"}
+    assert all(times < 2 for *_, times in before)
     (network, *_, times), *others = together
     assert network == "bb-gprs"
     assert times > 10
@@ -81,7 +81,7 @@ def test_users_who_stall_together_stand_out(demo):
 
 
 def test_iceberg_program_runs(demo):
-    """And that of the past, which is the present's, of a time to come."""
+    """And the program for past snapshots: at a future time it finds the present one."""
     program, _ = blocks(ROOT / "docs/iceberg.md", "python")
     past, _ = blocks(ROOT / "docs/queries.md", "python")
     for text in (program, past.replace("1795424400000", "4102444800000")):
@@ -91,11 +91,11 @@ def test_iceberg_program_runs(demo):
         assert len(eval(last, known))
 
 
-def test_queries_ask_every_table_made_of_flows():
-    """Of each table but packets and marts that a query of the page need not name."""
+def test_queries_show_the_main_tables():
+    """Connections, retransmissions, channel rates, the log of captures and the networks."""
     page = " ".join(QUERIES)
-    run_query = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
-    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= run_query
+    named = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
+    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= named
 
 
 def test_spark_program_runs(demo, monkeypatch, tmp_path):
@@ -145,7 +145,7 @@ def test_schema_page_is_what_the_command_prints(capsys):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_columns_named_in_prose_are_there(page):
+def test_columns_named_in_prose_exist(page):
     """`table.column`, but for names of files."""
     named = re.findall(r"`(\w+)\.(\w+)`", page.read_text())
     columns = {name: set(table.arrow_with_partitions.names) for name, table in TABLES.items()}
@@ -157,15 +157,15 @@ def test_columns_named_in_prose_are_there(page):
     assert missing == set()
 
 
-def test_method_tells_of_every_table_made_by_estimators():
-    """Of Zeek's logs sessions are read, not estimated."""
+def test_method_page_names_every_table_made_by_estimators():
+    """Tables read from Zeek's logs, as sessions, are not estimated."""
     page = (ROOT / "docs/method.md").read_text()
     estimated = [table.name for table in ROWS if table not in FROM_ZEEK_LOGS]
     assert [name for name in estimated if f"`{name}" not in page] == []
 
 
-def said(call: ast.Call) -> Iterator[str]:
-    """The words of a message that are the same each time, piece by piece."""
+def fixed_pieces(call: ast.Call) -> Iterator[str]:
+    """Yield the pieces of a message's text that are the same each time."""
     waiting: list[ast.AST] = list(call.args)
     while waiting:
         node = waiting.pop()
@@ -175,39 +175,41 @@ def said(call: ast.Call) -> Iterator[str]:
             waiting += ast.iter_child_nodes(node)
 
 
-TELLS = {"UserError", "DuplicateCaptureError", "note"}
-IN_NETWORKS = {"ValueError"}
+MESSAGE_CALLS = {"UserError", "DuplicateCaptureError", "note"}
+MESSAGE_CALLS_IN_NETWORKS = {"ValueError"}
 SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
 
 
 def messages() -> dict[str, str]:
-    """Every piece of what a user may be told of a mistake, and where it is said."""
+    """Return every fixed piece of the messages about users' mistakes, and the file that has it."""
     found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", WORKER_KILLED) if piece}
     found |= dict.fromkeys(REASONS.values(), "networks.py")
     for path in sorted((ROOT / "spark_jobs").rglob("*.py")):
-        tells = TELLS | (IN_NETWORKS if path.name == "networks.py" else set())
+        calls = MESSAGE_CALLS
+        if path.name == "networks.py":
+            calls = MESSAGE_CALLS | MESSAGE_CALLS_IN_NETWORKS
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "attr", getattr(node.func, "id", None))
-                found |= dict.fromkeys(said(node) if name in tells else (), path.name)
+                found |= dict.fromkeys(fixed_pieces(node) if name in calls else (), path.name)
     for path in sorted((ROOT / "infra").rglob("*.sh")):
-        for told in SHELL.findall(path.read_text()):
-            pieces = re.split(r"\$(?:\w+|\*|\([^)]*\)|{[^}]*})(?:/[\w.-]+)?", told)
+        for message in SHELL.findall(path.read_text()):
+            pieces = re.split(r"\$(?:\w+|\*|\([^)]*\)|{[^}]*})(?:/[\w.-]+)?", message)
             found |= {piece: path.name for piece in pieces if re.search(r"[A-Za-z]{2}", piece)}
     return found
 
 
 def test_troubleshooting_has_every_message():
-    """In code, as it is said, with other words for what differs each time."""
+    """As code, word for word, with other words for what differs each time."""
     page = (ROOT / "docs/troubleshooting.md").read_text()
     known = " ".join(" ".join(re.findall(r"`([^`]+)`", page)).split())
-    told = messages()
-    assert len(told) > 60
-    missing = {piece: at for piece, at in told.items() if " ".join(piece.split()) not in known}
+    shown = messages()
+    assert len(shown) > 60
+    missing = {piece: at for piece, at in shown.items() if " ".join(piece.split()) not in known}
     assert missing == {}
 
 
-def test_tests_that_stop_threats_are_there():
+def test_tests_named_on_the_threats_page_exist():
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/threats.md").read_text())
     assert len(named) > 25
     for file, name in named:
@@ -215,12 +217,12 @@ def test_tests_that_stop_threats_are_there():
 
 
 def anchor(heading: str) -> str:
-    """A heading's anchor, as GitHub makes it."""
+    """Return a heading's anchor, as GitHub makes it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_within_the_repository_lead_somewhere(page):
+def test_links_within_the_repository_have_targets(page):
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
         name, _, section = target.partition("#")
         there = (page.parent / name).resolve() if name else page

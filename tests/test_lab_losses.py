@@ -1,4 +1,4 @@
-"""Losses against ground truth: no worse than what was reached (`make accuracy`)."""
+"""Losses against ground truth: no worse than the accuracy reached before (`make accuracy`)."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,9 @@ from tests.accuracy.lab import NETWORK, measure
 
 @dataclass(frozen=True)
 class Reached:
-    """On the access side: precision, recall, recall of what the observation decides, and by how much the
-    loss ratio may be wrong. Before it: precision, recall, and how wrong their number may be."""
+    """On the access side: precision, recall, recall of the losses that the observation decides, and
+    the relative error of the loss ratio. On the Internet side (unseen_...): precision, recall, and
+    the relative error of their number."""
 
     precision: float
     recall: float
@@ -27,7 +28,7 @@ REACHED = {
     "aa-gprs-offpeak": Reached(0.997, 0.995, 0.997),
     "bb-gprs-peak": Reached(0.992, 0.991, 0.992),
     "cc-dialup-peak": Reached(0.992, 0.990, 0.991),
-    # On the Internet side: ten losses and twelve.
+    # Ten losses and twelve on the Internet side.
     "ns3-lte-sack": Reached(0.995, 0.995, 0.995, 0.02, 0.75, 0.9, 0.4),
     "ns3-lte-no-sack": Reached(0.97, 0.97, 0.97, 0.03, 0.75, 0.9, 0.4),
 }
@@ -38,7 +39,7 @@ def accuracy(request):
     return REACHED[request.param], measure(SHIPPED[request.param], NETWORK)
 
 
-def test_access_losses_by_frame(accuracy):
+def test_access_losses_agree_frame_by_frame(accuracy):
     reached, a = accuracy
     assert a.precision >= reached.precision
     assert a.recall >= reached.recall
@@ -50,15 +51,15 @@ def test_loss_ratio_is_unbiased(accuracy):
     assert a.expected == pytest.approx(a.lost, rel=reached.ratio)
 
 
-def test_simple_rule_is_beaten(accuracy):
+def test_estimates_are_better_than_the_simple_rule(accuracy):
     _, a = accuracy
     if a.simple_hits > 0.95 * a.simple:
-        pytest.skip("hardly a retransmission was needless, so the simple rule is right")
+        pytest.skip("hardly a retransmission was spurious, so the simple rule is right")
     assert abs(a.expected - a.lost) < abs(a.simple - a.lost) / 4
     assert a.precision > a.simple_hits / a.simple
 
 
-def test_internet_losses_by_event(accuracy):
+def test_internet_losses_agree_event_by_event(accuracy):
     reached, a = accuracy
     assert a.unseen.precision >= reached.unseen_precision
     assert a.unseen.recall >= reached.unseen_recall

@@ -21,7 +21,7 @@ PLANTED = 0.1
 
 @pytest.fixture(scope="session")
 def demo(plain_demo):
-    """The truth calls users by address."""
+    """Without pseudonyms: the ground truth names users by address."""
     return plain_demo
 
 
@@ -66,13 +66,13 @@ def transfers(demo) -> pd.DataFrame:
     )
 
 
-def of(rows: pd.DataFrame, name: str):
-    cells = rows.replace({np.nan: None}).to_dict("records")
-    return next(effect for effect in effects(cells) if effect.contrast.name == name)
+def effect_named(rows: pd.DataFrame, name: str):
+    groups = rows.replace({np.nan: None}).to_dict("records")
+    return next(effect for effect in effects(groups) if effect.contrast.name == name)
 
 
 def truth(rows: pd.DataFrame, option: str, value: str) -> float:
-    """The effect among these transfers with each user's true rate known."""
+    """Regress the effect among these transfers on each user's true rate."""
     frame = rows.assign(place=rows["network"] + rows["hour"].astype(str))
     others = " + ".join(f"C({o})" for o in ("mss", "window", "sack", "timestamps") if o != option)
     frame["has"] = (frame[option] == value).astype(float)
@@ -82,19 +82,19 @@ def truth(rows: pd.DataFrame, option: str, value: str) -> float:
 
 @pytest.mark.parametrize("access", ["gprs", "dialup"])
 @pytest.mark.parametrize("option", ["sack", "timestamps"])
-def test_measured_rate_adjusts_as_the_true_one_does(transfers, access, option):
+def test_adjusting_for_the_measured_rate_is_adjusting_for_the_true_rate(transfers, access, option):
     rows = transfers[transfers["access"] == access]
     name = {"sack": "SACK against none", "timestamps": "timestamps against none"}[option]
-    found = of(rows, name).adjusted
+    found = effect_named(rows, name).adjusted
     known = truth(rows[rows["rate"].notna()], option, "yes")
     assert found.estimate == pytest.approx(known, abs=0.02)
     assert found.low < known < found.high
 
 
-def test_mart_and_report_say_what_the_transfers_say(demo, transfers):
-    """The mart's groups of users are fewer than users: the estimate is the same, the interval about
-    as wide."""
-    cells = (
+def test_mart_gives_the_effects_of_the_transfers(demo, transfers):
+    """The mart has fewer user groups than users: the estimate is the same, the interval about as
+    wide."""
+    groups = (
         demo.warehouse.connect()
         .sql("""
         select network, hour, size_class, user_group, rate_bin, mss_class as mss,
@@ -105,7 +105,7 @@ def test_mart_and_report_say_what_the_transfers_say(demo, transfers):
         .df()
     )
     rows = transfers[transfers["access"] == "gprs"]
-    ours, theirs = (of(frame, "SACK against none") for frame in (cells, rows))
+    ours, theirs = (effect_named(frame, "SACK against none") for frame in (groups, rows))
     assert [s.transfers for s in ours.sides] == [s.transfers for s in theirs.sides]
     assert ours.raw.estimate == pytest.approx(theirs.raw.estimate)
     assert ours.adjusted.estimate == pytest.approx(theirs.adjusted.estimate, abs=0.01)
@@ -115,20 +115,20 @@ def test_mart_and_report_say_what_the_transfers_say(demo, transfers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("access", "fewest"), [("gprs", 0), ("gprs", 24), ("dialup", 0)])
-def test_intervals_hold_a_planted_effect_as_often_as_they_promise(transfers, access, fewest):
+def test_intervals_contain_a_planted_effect_as_often_as_they_claim(transfers, access, fewest):
     """The lab's users are given an option at random, and those who have it a tenth more goodput;
     200 times. By chance 95 % is between 92 and 98 %. fewest: so many users only, drawn anew each
     time."""
     rows = transfers[transfers["access"] == access]
     users = rows["user_group"].unique()
     random = np.random.default_rng(11)
-    held = []
+    contained = []
     for _ in range(200):
         chosen = random.permutation(users)[: fewest or len(users)]
         with_option = chosen[: len(chosen) * random.integers(3, 8) // 10]
         mine = rows[rows["user_group"].isin(chosen)]
         has = mine["user_group"].isin(with_option)
-        found = of(
+        found = effect_named(
             mine.assign(
                 timestamps=np.where(has, "yes", "no"),
                 log_goodput_sum=mine["log_goodput_sum"] + np.log1p(PLANTED) * has,
@@ -136,7 +136,7 @@ def test_intervals_hold_a_planted_effect_as_often_as_they_promise(transfers, acc
             "timestamps against none",
         ).adjusted
         if found.low is not None:
-            held.append(found.low <= PLANTED <= found.high)
-    print(f"\n{access}, {fewest or len(users)} users: {np.mean(held):.3f} of {len(held)}")
-    assert len(held) > 100
-    assert 0.92 <= np.mean(held) <= (1 if fewest else 0.985)
+            contained.append(found.low <= PLANTED <= found.high)
+    print(f"\n{access}, {fewest or len(users)} users: {np.mean(contained):.3f} of {len(contained)}")
+    assert len(contained) > 100
+    assert 0.92 <= np.mean(contained) <= (1 if fewest else 0.985)

@@ -1,6 +1,6 @@
-"""What the servers' TCP did, against what the sending kernel itself said: `python -m tests.accuracy
---why`. tests/data/sender has some users of two captures of the lab; of a host's counters, which no
-extract has, a connection's own are the part."""
+"""Estimates of what the servers' TCP did, against the sending kernel's own record: `python -m
+tests.accuracy --why`. tests/data/sender has some users of two captures of the lab; of a host's
+counters, which no extract has, a connection's own are the part."""
 
 import duckdb
 import pandas as pd
@@ -10,7 +10,8 @@ from tests.accuracy import why
 from tests.accuracy.__main__ import SENDER, main, why_shipped
 
 FEWEST = {
-    # connections told of to their end; their retransmissions and timeouts; rows with data on the way
+    # connections recorded to their end; their retransmissions and RTO expiries; rows with data
+    # in flight
     "gprs-jj-peak": (250, 900, 100, 6000),
     "umts-uc": (120, 2000, 10, 1500),
 }
@@ -27,15 +28,15 @@ def test_every_extract_is_measured():
 
 
 def test_every_connection_is_found(measured):
-    _, said = measured
-    assert said.matched == said.told
+    _, result = measured
+    assert result.matched == result.told
 
 
-def test_there_is_something_to_compare(measured):
-    extract, said = measured
-    of = said.of_connections
+def test_there_are_enough_connections_to_compare(measured):
+    extract, result = measured
+    of = result.of_connections
     there = (
-        said.ended,
+        result.ended,
         of["retransmissions: sum"].truth,
         of["timeouts: sum"].truth,
         of["rto: within 25 %"].of,
@@ -45,9 +46,9 @@ def test_there_is_something_to_compare(measured):
     assert of["rwnd_limited: sum, s"].truth >= 300
 
 
-def test_estimates_are_as_near_as_asked(measured):
-    _, said = measured
-    assert {name: f for name, f in said.of_connections.items() if not f.kept} == {}
+def test_estimates_are_within_their_bounds(measured):
+    _, result = measured
+    assert {name: f for name, f in result.of_connections.items() if not f.kept} == {}
 
 
 ENDED = pd.DataFrame(
@@ -63,10 +64,10 @@ ENDED = pd.DataFrame(
         "true_rwnd_limited": [1.0, 1.0, 0.0, 0.5],
     }
 )
-"""Four connections, of the third of which we tell nothing."""
+"""Four connections; of the third we estimate nothing."""
 
 
-def test_what_is_not_told_is_not_equal():
+def test_missing_estimates_are_not_equal():
     assert why.retransmissions(ENDED)["retransmissions: equal"] == why.Share(3, 4, 0.98)
     assert why.timeouts(ENDED)["timeouts: equal"] == why.Share(3, 4, 0.95)
     assert why.retransmissions(ENDED)["retransmissions: sum"] == why.Total(4, 6, 0.01)
@@ -81,7 +82,7 @@ def test_times_are_compared_where_the_server_was_busy_for_long():
     assert times["rwnd_limited: sum, s"] == why.Total(2.5, 2.5, 0.05)
 
 
-def test_a_timeout_that_is_not_told_is_wrong():
+def test_a_missing_rto_is_wrong():
     running = pd.DataFrame({"rto": [1.0, float("nan"), 2.6], "true_rto": [1.0, 1.0, 2.0]})
     of = why.rto(running)
     assert of["rto: within 25 %"] == why.Share(1, 3, 0.90)
@@ -89,7 +90,7 @@ def test_a_timeout_that_is_not_told_is_wrong():
     assert not any(figure.kept for figure in of.values())
 
 
-def test_a_port_used_again_is_the_flow_nearest_in_time():
+def test_a_reused_port_belongs_to_the_flow_nearest_in_time():
     """The second connection of the port begins after the last row of the first; of the third, on
     another port, we have no flow."""
     who = "10.64.0.1", 5000, "198.51.100.1", 80
@@ -101,9 +102,9 @@ def test_a_port_used_again_is_the_flow_nearest_in_time():
                 as t("user", user_port, server, server_port, flow_id, start)
         """)
         rows = [(100.0, 0), (110.0, 1), (200.0, 0), (210.0, 0), (220.0, 1)]
-        told = [(t, *who, last) for t, last in rows] + [(150.0, "10.64.0.1", 5001, *who[2:], 0)]
+        sent = [(t, *who, last) for t, last in rows] + [(150.0, "10.64.0.1", 5001, *who[2:], 0)]
         db.register(
-            "sender", pd.DataFrame(told, columns=["t", "user", "sport", "server", "port", "last"])
+            "sender", pd.DataFrame(sent, columns=["t", "user", "sport", "server", "port", "last"])
         )
         assert why.match(db) == (3, 2)
         assert db.sql("select t, flow_id from told order by t").fetchall() == [
@@ -114,7 +115,7 @@ def test_a_port_used_again_is_the_flow_nearest_in_time():
 def test_causes_are_compared_with_the_hosts_counters():
     """A counter that the kernel does not list is 0."""
     with duckdb.connect() as db:
-        db.execute("create table flows as from (values (2), (null), (3)) as t(timeouts)")
+        db.execute("create table flows as from (values (2), (null), (3)) as t(rto_expiries)")
         db.execute("""
             create table retransmissions as from (
                 values ('fast', null), ('fast', null), ('rto', true), ('rto', false), (null, null)
@@ -143,12 +144,12 @@ def test_causes_are_compared_with_the_hosts_counters():
         (why.Median(0.051, 0.05), False),
     ],
 )
-def test_a_figure_is_kept_within_what_is_asked(figure, kept):
+def test_a_figure_is_accepted_within_its_bound(figure, kept):
     assert figure.kept is kept
 
 
 @pytest.mark.parametrize("option", [[], ["--why"]])
-def test_a_file_that_is_not_there_is_named(option, tmp_path, monkeypatch, capsys):
+def test_a_missing_file_is_named(option, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["accuracy", *option, str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()

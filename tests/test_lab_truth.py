@@ -1,4 +1,4 @@
-"""What giscope says of the lab's connections, against what the applications saw."""
+"""giscope's results for the lab's connections, against what the applications measured."""
 
 import json
 
@@ -15,12 +15,12 @@ LAB = {
 
 @pytest.fixture(scope="session")
 def demo(plain_demo):
-    """The truth calls users by address."""
+    """Without pseudonyms: the ground truth names users by address."""
     return plain_demo
 
 
 def profile(lab: str) -> dict:
-    """The emulated network."""
+    """Read the description of the emulated network."""
     return json.loads((TRUTH / lab / "profile.json").read_text())
 
 
@@ -55,7 +55,7 @@ def test_every_transfer_is_one_flow(clients):
     assert transfers == flows == joined > 1000
 
 
-def test_outcomes_agree(clients):
+def test_outcomes_of_the_set_up_agree_with_the_applications(clients):
     connection, _ = clients
     outcomes = dict(
         rows(
@@ -126,8 +126,8 @@ def test_options_are_those_of_the_users_group(clients):
     assert options == {(0, False, False), (1, True, False), (2, False, True), (3, True, True)}
 
 
-def test_access_round_trip_is_at_least_the_emulated_path(clients):
-    """Without a retransmission or other traffic a round trip is the path's delays and the time to
+def test_access_rtt_is_at_least_the_delay_of_the_emulated_path(clients):
+    """Without a retransmission or other traffic an RTT is the path's delays and the time to
     send the packets, a SYN ACK of up to 60 bytes and an ACK of up to 52."""
     connection, network = clients
     access = network["access"]
@@ -147,7 +147,7 @@ def test_access_round_trip_is_at_least_the_emulated_path(clients):
     assert 0 <= internet - 2 * network["internet"]["delay_s"] < 0.01
 
 
-def test_least_round_trip_of_a_transfer_is_the_emulated_path(clients):
+def test_smallest_rtt_of_a_transfer_is_the_delay_of_the_emulated_path(clients):
     """The path's delays, and for the least of a user's many the time to send a packet of hardly
     100 bytes and an ACK of up to 52, and the radio's jitter."""
     connection, network = clients
@@ -184,7 +184,7 @@ def users(request: pytest.FixtureRequest, demo: Demo):
     return connection
 
 
-def test_channel_rate_is_the_users(users):
+def test_channel_rate_is_the_rate_of_the_users_emulated_link(users):
     """Per-user median within 2 %, 95 % of the periods within 5 %."""
     ((measured, worst, near),) = rows(
         users,
@@ -240,8 +240,8 @@ def test_access_links_have_the_users_rate_and_queue(access_links):
     assert queue_far < 0.07
 
 
-def test_what_arrived_is_never_above_the_channels_rate(demo):
-    """As what passed Gi is, lost bytes included, in one of ten transfers."""
+def test_received_throughput_never_exceeds_the_channel_rate(demo):
+    """The throughput at Gi, lost bytes included, does in one of ten transfers."""
     for lab, network in LAB.items():
         ((transfers, above, passed, user_above),) = rows(
             demo.warehouse.connect(),
@@ -260,9 +260,9 @@ def test_what_arrived_is_never_above_the_channels_rate(demo):
         assert user_above < 0.01
 
 
-def test_goodput_of_single_transfers_is_the_applications(clients):
+def test_goodput_of_single_transfers_is_that_of_the_applications(clients):
     """From its request the application waits for the first byte about as long as the set-up
-    took; from then on the rest takes the time that the ACKs tell."""
+    took; from then on the rest takes the time that the ACKs show."""
     connection, _ = clients
     ((n, middle, near),) = rows(
         connection,
@@ -280,7 +280,7 @@ def test_goodput_of_single_transfers_is_the_applications(clients):
     assert near > 0.95
 
 
-def test_flushes_are_the_links_that_the_radio_lost(demo: Demo):
+def test_flushes_are_reselections_in_which_the_radio_lost_the_data(demo: Demo):
     """In a reselection the lab's radio loses all for one or two seconds."""
     db = demo.warehouse.connect()
     db.execute(f"""
@@ -292,7 +292,7 @@ def test_flushes_are_the_links_that_the_radio_lost(demo: Demo):
         db,
         """
         with flushes as (select * from stalls where interruption = 'flush'),
-        told as (
+        losses_of_flushes as (
             select flushes.flow_id, flushes.start_ts,
                 count(*) filter (where fate = 'radio') as by_radio,
                 max(epoch(flushes.end_ts - flushes.start_ts)) as seconds
@@ -304,7 +304,8 @@ def test_flushes_are_the_links_that_the_radio_lost(demo: Demo):
                     || if(losses.capture like 'off%', '-offpeak', '-peak')
             group by all
         )
-        select count(*), count(*) filter (where by_radio >= 4), median(seconds) from told
+        select count(*), count(*) filter (where by_radio >= 4), median(seconds)
+        from losses_of_flushes
         """,
     )
     flushes, by_radio, seconds = found

@@ -1,4 +1,4 @@
-"""The networks file: what is wrong in it is said in one line."""
+"""The networks file: each mistake in it is reported in one line."""
 
 import pytest
 from conftest import NETWORKS_FILE
@@ -90,7 +90,7 @@ def test_mistakes_name_file_network_and_key(tmp_path, text, reason):
     assert "lax-or-strict" not in str(error.value)
 
 
-def test_every_mistake_has_its_line(tmp_path):
+def test_every_mistake_has_a_line_of_its_own(tmp_path):
     other = GOOD.replace("aa-gprs", "bb").replace('"AA"', '"x"') + "user_partitions = 0"
     with pytest.raises(UserError) as error:
         load(tmp_path, GOOD.replace("10.64.0.0/14", "10.64.0.1/14") + "peak_hours = [2, 1]" + other)
@@ -104,8 +104,8 @@ def test_every_mistake_has_its_line(tmp_path):
     ]
 
 
-def test_numbers_are_taken_as_they_were(tmp_path):
-    """A whole number where a fraction may be; hosts as prefixes of their own."""
+def test_integers_and_single_addresses_are_accepted(tmp_path):
+    """An integer where a fraction may be; a host as a prefix of its own."""
     text = GOOD.replace("10.64.0.0/14", "10.64.0.1") + "slot_rate = 13400\npeak_hours = [0, 24]"
     network = load(tmp_path, text)["aa-gprs"]
     assert network.slot_rate == 13400
@@ -115,7 +115,7 @@ def test_numbers_are_taken_as_they_were(tmp_path):
 
 
 def test_a_network_knows_the_others(tmp_path):
-    """But not those of whom nothing is to be hidden, nor what lies within its own prefixes."""
+    """But not networks without pseudonyms, nor prefixes within its own."""
     more = {"bb": '"10.0.0.0/8", "10.65.0.0/16"', "cc": '"10.66.0.0/16"', "dd": '"192.0.2.0/24"'}
     text = GOOD + 'nat64 = ["2001:db8:64::/96"]'
     for name, prefixes in more.items():
@@ -146,7 +146,7 @@ def test_a_network_knows_the_others(tmp_path):
     assert (plain.others, plain.needs_key) == ((), False)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"none\.toml: No such file"):
         load_networks(tmp_path / "none.toml")
 

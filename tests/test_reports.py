@@ -1,4 +1,4 @@
-"""What public bug reports of other tools tell of, in small captures: each has its right answer.
+"""Small captures of problems from public bug reports of other tools: each has its right answer.
 
 The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a new SYN, two
 SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
@@ -16,7 +16,7 @@ from spark_jobs.warehouse import Warehouse
 
 NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "retransmissions": 0, "rto_expiries": 0}
 SET_UP = {"setup_class": "optimal", "acked_unseen_bytes": 0}
-FOUND = {
+EXPECTED = {
     "challenge_ack_min.pcap": [
         {"setup_class": "slight_problem", "syn_count": 2, "acked_unseen_bytes": 0}
         | {"payload_bytes_down": 1000, "reset_by": None}
@@ -58,7 +58,7 @@ FOUND = {
     "starts_in_recovery.pcap.gz": [{"lost_access": None, "lost_internet": None}],
     "tag_vntag.pcap": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 14_000}],
 }
-"""What each flow of a capture says, in order of their beginning."""
+"""Expected values of each connection of a capture, in order of their beginning."""
 COUNTED = {
     "min_snap_54.pcap": {"options_cut": 24},
     "min_ip_fragments.pcap": {"fragments_joined": 3},
@@ -79,17 +79,17 @@ def rows(warehouse: Warehouse, query: str) -> list[dict]:
     return warehouse.connect().execute(query).to_arrow_table().to_pylist()
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_reported_captures_have_their_right_answers(warehouse, network, in_this_process, name):
     assert read(warehouse, network, name) == COUNTED.get(name, {})
-    told = rows(warehouse, "from flows order by start_ts")
-    assert len(told) == len(FOUND[name])
-    for flow, right in zip(told, FOUND[name], strict=True):
+    flows = rows(warehouse, "from flows order by start_ts")
+    assert len(flows) == len(EXPECTED[name])
+    for flow, right in zip(flows, EXPECTED[name], strict=True):
         assert {column: flow[column] for column in right} == right
 
 
 @pytest.mark.parametrize("name", ["min_sack_not_rewritten.pcap.gz", "min_sack_ok.pcap.gz"])
-def test_retransmissions_are_needed_whatever_a_firewall_leaves_in_sack(
+def test_retransmissions_are_needed_whatever_sack_blocks_a_firewall_leaves(
     warehouse, network, in_this_process, name
 ):
     read(warehouse, network, name)
@@ -103,5 +103,5 @@ def test_throughput_is_the_same_wherever_the_request_is(warehouse, network, in_t
     assert flow["throughput"] == pytest.approx(2.909e6, rel=1e-3)
 
 
-def test_every_reported_capture_is_asked_for():
-    assert {path.name for path in REPORTS.iterdir()} == set(FOUND)
+def test_every_reported_capture_has_an_expected_answer():
+    assert {path.name for path in REPORTS.iterdir()} == set(EXPECTED)

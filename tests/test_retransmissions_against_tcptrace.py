@@ -1,5 +1,5 @@
-"""What was retransmitted, out of its turn or to probe, and how long round trips took, agrees with what
-tcptrace's authors published of their sample captures."""
+"""Retransmissions, filled holes, window probes and RTTs agree with what tcptrace's authors
+published of their sample captures."""
 
 import re
 from collections import Counter
@@ -13,20 +13,20 @@ from spark_jobs.tables import ROWS
 RTT_MS = 0.11
 """tcptrace prints a tenth of a millisecond."""
 
-COPIED = "hardware dups"
-"""An end of which tcptrace counts packets captured twice: it warns that its figures are suspect."""
+CAPTURED_TWICE = "hardware dups"
+"""A field of ends whose packets were captured twice, which tcptrace counts twice: it warns
+that its figures are suspect."""
 
 PROBE_AND_FIN = (
-    "frame 26 brings 418 bytes for the first time, and a FIN again that frame 25 had brought: to "
-    "tcptrace one byte retransmitted, and no hole filled. What the data fills was lost on the Internet side"
+    "frame 26 brings 418 bytes for the first time, and the FIN that frame 25 had brought: to "
+    "tcptrace one byte retransmitted, and no hole filled. The data that fills the hole was lost "
+    "on the Internet side"
 )
 NO_TIME = (
     "packet and ACK have one time, by a clock of 10 ms or 1 ms: a round trip of 0. tcptrace takes "
     "a least of 0 for none yet"
 )
-SACK = (
-    "a SACK block answers what tcptrace's round trips, of what ACKs name the end of, do not tell: "
-)
+SACK = "a SACK block answers it; tcptrace's RTTs are those of segments whose end an ACK names: "
 
 DIFFERENCES = {
     "long_rtt.dmp.gz": [
@@ -57,38 +57,38 @@ DIFFERENCES = {
 
 
 def ends_by_tcptrace(text: str) -> dict[str, dict[str, float]]:
-    """What each end of each connection did. text: of `tcptrace -lnrW`."""
+    """Read the facts of each end of each connection from the output of `tcptrace -lnrW`."""
     found: dict[str, dict[str, float]] = {}
     for section in re.split(r"^TCP connection \d+:$", text, flags=re.MULTILINE)[1:]:
         a, b = re.findall(r"host \w+: +(\S+)", section)
         rows = re.findall(r"^ {5}(\S.*?): +(\S+).*? {5,}(\S.*?): +(\S+)", section, re.MULTILINE)
         for end, other, side in ((a, b, 0), (b, a, 2)):
-            said = {row[side]: row[side + 1] for row in rows}
+            fields = {row[side]: row[side + 1] for row in rows}
             found[name_of(end, other, found)] = {
-                "retransmitted": int(said["rexmt data pkts"]),
-                "filled holes": int(said["outoforder pkts"]),
-                "probes": int(said["zwnd probe pkts"]),
-                "least rtt": float(said.get("RTT min", "nan")),
-                "longest rtt": float(said.get("RTT max", "nan")),
-                COPIED: int(said.get(COPIED, "0")),
+                "retransmitted": int(fields["rexmt data pkts"]),
+                "filled holes": int(fields["outoforder pkts"]),
+                "probes": int(fields["zwnd probe pkts"]),
+                "least rtt": float(fields.get("RTT min", "nan")),
+                "longest rtt": float(fields.get("RTT max", "nan")),
+                CAPTURED_TWICE: int(fields.get(CAPTURED_TWICE, "0")),
             }
     return found
 
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, float | None]]:
-    """The same of what was sent to each subscriber, for each end is one."""
+    """Return the same facts of the data sent to each subscriber; every end is a subscriber."""
     partition = read_partition(path, folder)
     if partition is None:
         return {}
     tables = {table.name: rows(partition).to_pylist() for table, rows in ROWS.items()}
     retransmitted = [row for row in tables["retransmissions"] if not row["new_data"]]
-    again = Counter(row["flow_id"] for row in retransmitted if row["original_frame"] is not None)
+    repeated = Counter(row["flow_id"] for row in retransmitted if row["original_frame"] is not None)
     filling = Counter(row["flow_id"] for row in retransmitted if row["original_frame"] is None)
     found: dict[str, dict[str, float | None]] = {}
     for flow in sorted(tables["flows"], key=lambda row: row["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("server", "user"))
         found[name_of(end, other, found)] = {
-            "retransmitted": again[flow["flow_id"]],
+            "retransmitted": repeated[flow["flow_id"]],
             "filled holes": filling[flow["flow_id"]],
             "probes": flow["window_probes_down"],
             "least rtt": _ms(flow["rtt_access_min"]),
@@ -102,26 +102,26 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[str, str], object]:
-    """What we say of (end, field) where tcptrace says otherwise. Its round trips are those of each
-    segment that an ACK names the end of, SYNs and FINs too; ours, of data alone, lie among them."""
+    """Return our value of each (end, field) in which tcptrace's differs. Its RTTs are those of each
+    segment whose end an ACK names, SYNs and FINs too; ours, of data alone, lie among them."""
     assert ours.keys() == theirs.keys()
     found = {}
-    for end, said in theirs.items():
-        if said[COPIED]:
+    for end, expected in theirs.items():
+        if expected[CAPTURED_TWICE]:
             continue
         mine = ours[end]
         for name in ("retransmitted", "filled holes", "probes"):
-            if mine[name] != said[name]:
+            if mine[name] != expected[name]:
                 found[end, name] = mine[name]
         for name, sign in (("least rtt", 1), ("longest rtt", -1)):
-            if mine[name] is not None and sign * (said[name] - mine[name]) > RTT_MS:
+            if mine[name] is not None and sign * (expected[name] - mine[name]) > RTT_MS:
                 found[end, name] = pytest.approx(mine[name], abs=RTT_MS)
     return found
 
 
 @pytest.mark.skipif(not PUBLISHED, reason=f"no captures in {FOLDER}")
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
-def test_sample_captures_agree(path, tmp_path):
+def test_published_retransmissions_and_rtts_agree_with_tcptrace(path, tmp_path):
     theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
     assert differences(theirs, ends_by_giscope(path, tmp_path)) == explained

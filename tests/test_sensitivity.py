@@ -18,8 +18,8 @@ SOURCE = "LATE, LATEST = 0.7, 4.0\nWAYS = range(3)\nNAME = 'x'\nFEW = 3\n"
     ],
 )
 def test_one_constant_is_replaced_in_the_source(name, factor, line):
-    there, before = varied(SOURCE, name, factor).splitlines(), SOURCE.splitlines()
-    assert [new for new, old in zip(there, before, strict=True) if new != old] == [line]
+    after, before = varied(SOURCE, name, factor).splitlines(), SOURCE.splitlines()
+    assert [new for new, old in zip(after, before, strict=True) if new != old] == [line]
 
 
 def test_every_constant_of_the_model_can_be_varied():
@@ -38,7 +38,7 @@ def test_constants_are_chosen_by_module_or_name(capsys):
     assert capsys.readouterr().err == "accuracy: LOSSES: no such constant\n"
 
 
-def test_what_sees_a_constant_is_compiled_anew(tmp_path):
+def test_modules_that_import_a_constant_are_compiled_anew(tmp_path):
     imports = {
         "costs": "",
         "queue": "import numpy as np",
@@ -51,7 +51,7 @@ def test_what_sees_a_constant_is_compiled_anew(tmp_path):
     assert sensitivity._who_sees("search", tmp_path) == {"search"}
 
 
-def test_captures_are_counted_as_one():
+def test_counts_of_captures_are_pooled():
     found = {"a": Counts(10, 8, 8, 8.5), "b": Counts(0, 2, 0, 1.5)}
     both = pooled(found)
     assert both == Counts(10, 10, 8, 10.0)

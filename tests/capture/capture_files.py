@@ -1,4 +1,4 @@
-"""Capture files made byte by byte, and what the reader makes of them."""
+"""Capture files made byte by byte, and the rows that the reader gives for them."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +42,8 @@ NOTES = {
 
 @dataclass
 class Read:
-    """What came of a file: a row a packet, fragments joined, in order of frame, uplink first."""
+    """What the reader gives for a file: a row a packet, fragments joined, in order of frame, uplink
+    first."""
 
     rows: list[dict]
     frames: int
@@ -89,7 +90,7 @@ def rows_of(
 
 
 def read(data: bytes, **options) -> Read:
-    """What comes of a file with these bytes; options: of rows_of."""
+    """Read a file with these bytes; options: of rows_of."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "capture"
         path.write_bytes(data)

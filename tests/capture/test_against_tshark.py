@@ -16,14 +16,14 @@ PUBLIC = sorted([*PUBLIC_CAPTURES.glob("*/*.pcapng"), *PUBLIC_CAPTURES.glob("*/*
 LAB_BYTES = 500_000
 """Of each lab capture: about 5000 packets, and the last is cut."""
 
-WIRE_LENGTH_LIES = {
+WRONG_WIRE_LENGTH = {
     "6syns.dmp.gz": 32,
     "fast_reuse.dmp.gz": 202,
     "long_rtt.dmp.gz": 22,
     "tcpudp.dmp.gz": 2,
 }
-"""Packets that were no longer on the wire than what was captured, says their record; their IP
-header says more. tshark takes tcp.len from the record, we from the IP header."""
+"""Packets whose record gives the captured length as the length on the wire, although their IP
+header gives more. tshark takes tcp.len from the record, giscope from the IP header."""
 
 UNKNOWN_TO_TSHARK = [i for i, carrier in enumerate(CARRIERS, 1) if carrier.name == "PPP from pppd"]
 """Frames of the link type 166, which tshark 4.0 does not know."""
@@ -57,7 +57,7 @@ NEXT_HEADER = {
 """IPv6 extension headers, and where tshark keeps what follows them."""
 
 OF_A_FRAGMENT = ("user", "server", "ip_proto", "ip_len", "ip_id", "ttl", "us", "frame")
-"""What tshark tells of a fragment whose datagram it has not put together."""
+"""Columns that tshark has for a fragment whose datagram it has not put together."""
 
 OTHER_FIELDS = (
     "frame.number",
@@ -128,7 +128,7 @@ def number(text: str) -> int | None:
 
 
 def protocol_above(packet: dict) -> str:
-    """What follows IPv6 and its extension headers."""
+    """Return the protocol that follows IPv6 and its extension headers."""
     protocol, destination_options = packet["ipv6.nxt"], iter(packet["ipv6.dstopts.nxt"])
     while following := packet.get(NEXT_HEADER.get(int(protocol))):
         protocol = next(destination_options) if protocol == "60" else following
@@ -149,7 +149,7 @@ def is_part_of_another(packet: dict) -> bool:
 
 
 def as_row(packet: dict) -> dict:
-    """What tshark saw, under our names."""
+    """Return tshark's fields of a packet under the columns' names."""
     texts = {column: packet[name] for column, name in FIELDS.items()}
     if packet["version"] == "ipv6":
         texts |= {
@@ -177,16 +177,16 @@ def as_row(packet: dict) -> dict:
     }
 
 
-def wire_length_lies(packet: dict, mine: dict) -> bool:
-    """Whether the record says that all was captured, and our payload is what the IP header says."""
+def has_wrong_wire_length(packet: dict, mine: dict) -> bool:
+    """Whether the record gives all as captured, and our payload is that of the IP header."""
     whole, *headers = (int(packet[f] or 0) for f in ("ip.len", "ip.hdr_len", "tcp.hdr_len"))
-    said_whole = packet["frame.len"] == packet["frame.cap_len"]
-    return said_whole and mine["payload_len"] == whole - sum(headers)
+    captured_whole = packet["frame.len"] == packet["frame.cap_len"]
+    return captured_whole and mine["payload_len"] == whole - sum(headers)
 
 
 def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
-    """(frame, tshark's value, ours) for each column in which the two differ; the frames of which
-    only one made a row."""
+    """Return (frame, tshark's value, ours) for each column in which the two differ, and the frames
+    of which only one made a row."""
     found: dict[str, list] = {}
     ours = {
         row["frame"]: row | {"us": round(row["ts"].timestamp() * 1e6)}
@@ -209,8 +209,8 @@ def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
             if mine[column] == value:
                 continue
             reason = column
-            if column == "payload_len" and wire_length_lies(packet, mine):
-                reason = "wire length lies"
+            if column == "payload_len" and has_wrong_wire_length(packet, mine):
+                reason = "wrong wire length"
             found.setdefault(reason, []).append((theirs["frame"], value, mine[column]))
     assert not ours, "frames that tshark does not list"
     return found
@@ -220,7 +220,7 @@ def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
 @pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.name)
 def test_public_captures_agree_packet_by_packet(path):
     found = disagreements(path)
-    assert len(found.pop("wire length lies", [])) == WIRE_LENGTH_LIES.get(path.name, 0)
+    assert len(found.pop("wrong wire length", [])) == WRONG_WIRE_LENGTH.get(path.name, 0)
     assert found == {}
 
 

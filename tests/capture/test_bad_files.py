@@ -1,5 +1,5 @@
-"""What can be read of a broken file is kept, what cannot is counted; nothing hangs or takes much
-memory."""
+"""The readable packets of a broken file are kept, the rest is counted; no file makes the reader
+hang or take much memory."""
 
 import gzip
 import struct
@@ -82,7 +82,7 @@ def test_a_zstd_cut_anywhere_keeps_every_whole_block():
 
 
 @pytest.mark.parametrize("broken", range(1, len(RECORDS) - 1))
-def test_a_broken_zstd_block_costs_none_before_it(broken):
+def test_packets_before_a_broken_zstd_block_are_kept(broken):
     blocks = zstd_blocks([PCAP, *RECORDS])
     blocks[broken + 1] = b"\xff" * len(blocks[broken + 1])
     found = read(b"".join(blocks))
@@ -116,7 +116,7 @@ def test_a_gzip_broken_anywhere_keeps_what_zlib_reads_before():
             assert found.skipped["corrupt_compression"] == 1
 
 
-def test_what_lies_behind_the_compressed_stream_is_counted_and_costs_nothing():
+def test_bytes_behind_the_compressed_stream_are_counted_and_cost_nothing():
     for compressed in (gzip.compress(pcap(FRAMES)), zstandard.compress(pcap(FRAMES))):
         found = read(compressed + b"garbage, garbage, garbage")
         assert (found.rows, found.skipped) == (sound(), {"corrupt_compression": 1})
@@ -159,69 +159,69 @@ def test_missing_bytes_cost_two_packets_at_most(header, records, missing):
         assert found.skipped["corrupt_record"] >= 1
 
 
-def test_one_capture_behind_the_other_is_read_through():
+def test_two_captures_in_one_file_are_both_read():
     found = read(pcap(FRAMES) + pcap(FRAMES))
     assert unnumbered(found.rows) == unnumbered(sound() + sound())
     assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": 24}
 
 
-def test_reading_goes_on_at_another_time_than_where_it_stopped():
+def test_reading_resumes_at_packets_of_another_time():
     earlier = pcap_record(Frame(SYN, NOON - 400 * 86_400_000_000))
     found = read(PCAP + earlier * 3 + b"\xff" * 50 + b"".join(RECORDS))
     assert unnumbered(found.rows[3:]) == unnumbered(sound())
 
 
 @pytest.mark.parametrize("claimed", [263_000, 2**31 - 1, 2**31, 2**32 - 1])
-def test_a_record_that_claims_too_much_costs_itself(claimed):
-    liar = struct.pack("<IIII", 1_700_000_000, 0, claimed, claimed) + SYN
-    found = read(PCAP + b"".join(RECORDS[:4]) + liar + b"".join(RECORDS[4:]))
+def test_a_record_with_too_large_a_length_costs_itself_alone(claimed):
+    wrong = struct.pack("<IIII", 1_700_000_000, 0, claimed, claimed) + SYN
+    found = read(PCAP + b"".join(RECORDS[:4]) + wrong + b"".join(RECORDS[4:]))
     assert found.rows == sound()
-    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(liar)}
+    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(wrong)}
 
 
 @pytest.mark.parametrize("claimed", [61, 300, 65_535, 200_000])
-def test_a_record_that_swallows_the_next_is_not_believed(claimed):
-    liar = struct.pack("<IIII", 1_700_000_000, 0, claimed, 60) + SYN
-    found = read(PCAP + b"".join(RECORDS[:4]) + liar + b"".join(RECORDS[4:] * 3000))
+def test_a_length_that_reaches_into_the_next_record_costs_its_record_alone(claimed):
+    wrong = struct.pack("<IIII", 1_700_000_000, 0, claimed, 60) + SYN
+    found = read(PCAP + b"".join(RECORDS[:4]) + wrong + b"".join(RECORDS[4:] * 3000))
     assert unnumbered(found.rows[:8]) == unnumbered(sound())
-    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(liar)}
+    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(wrong)}
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4, 6, 0xBAD, 0x0A0D0D0A, 77])
 @pytest.mark.parametrize("claimed", [0, 8, 13, 100, 16 << 20, 2**32 - 4, 2**32 - 1])
-def test_a_pcapng_block_whose_length_lies_costs_itself(kind, claimed):
+def test_a_pcapng_block_with_a_wrong_length_costs_itself_alone(kind, claimed):
     body = struct.pack("<I", 0x1A2B3C4D) + bytes(48)
-    liar = struct.pack("<II", kind, claimed) + body + struct.pack("<I", 64)
-    found = read(PCAPNG + b"".join(BLOCKS[:4]) + liar + b"".join(BLOCKS[4:]))
+    wrong = struct.pack("<II", kind, claimed) + body + struct.pack("<I", 64)
+    found = read(PCAPNG + b"".join(BLOCKS[:4]) + wrong + b"".join(BLOCKS[4:]))
     assert found.rows == sound()
-    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(liar)}
+    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(wrong)}
 
 
 @pytest.mark.parametrize("packet_block", [enhanced, obsolete])
-def test_a_packet_block_that_claims_more_than_it_holds_costs_itself(packet_block):
-    liar = bytearray(packet_block(FRAMES[0]))
-    liar[20:24] = struct.pack("<I", len(SYN) + 5)
-    found = read(PCAPNG + b"".join(BLOCKS[:4]) + bytes(liar) + b"".join(BLOCKS[4:]))
+def test_a_packet_block_with_too_large_a_packet_length_costs_itself_alone(packet_block):
+    wrong = bytearray(packet_block(FRAMES[0]))
+    wrong[20:24] = struct.pack("<I", len(SYN) + 5)
+    found = read(PCAPNG + b"".join(BLOCKS[:4]) + bytes(wrong) + b"".join(BLOCKS[4:]))
     assert found.rows == sound()
-    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(liar)}
+    assert found.skipped == {"corrupt_record": 1, "corrupt_bytes": len(wrong)}
 
 
 def test_a_packet_of_an_interface_that_was_never_described_is_counted():
-    stray = enhanced(FRAMES[0], on=5)
-    found = read(PCAPNG + b"".join(BLOCKS[:4]) + stray * 3 + b"".join(BLOCKS[4:]))
+    undescribed = enhanced(FRAMES[0], on=5)
+    found = read(PCAPNG + b"".join(BLOCKS[:4]) + undescribed * 3 + b"".join(BLOCKS[4:]))
     assert found.rows == sound()
-    assert found.skipped == {"corrupt_record": 3, "corrupt_bytes": 3 * len(stray)}
+    assert found.skipped == {"corrupt_record": 3, "corrupt_bytes": 3 * len(undescribed)}
 
 
-def test_more_interfaces_than_we_keep_are_counted():
+def test_interfaces_beyond_the_limit_are_counted():
     file = section() + interface(101) * 5000 + b"".join(BLOCKS) + enhanced(FRAMES[0], on=4999)
     found = read(file)
     assert len(found.rows) == len(BLOCKS)
     assert found.skipped["corrupt_record"] == 5000 - 4096 + 1
 
 
-def cost(file: bytes) -> tuple:
-    """Peak memory (B) and time (s) of reading a file, and what came of it."""
+def measured_read(file: bytes) -> tuple:
+    """Read a file; returns the peak memory (B), the time (s) and what was read."""
     tracemalloc.start()
     start = time.perf_counter()
     found = read(file)
@@ -248,8 +248,8 @@ def zstd_of_zeros(blocks: int) -> bytes:
     ids=["zstd", "gzip"],
 )
 def test_a_bomb_takes_little_memory_and_time(bomb):
-    at_rest, _, _ = cost(pcap(FRAMES) + bytes(50))
-    peak, seconds, found = cost(bomb)
+    at_rest, _, _ = measured_read(pcap(FRAMES) + bytes(50))
+    peak, seconds, found = measured_read(bomb)
     assert peak < at_rest + 20 * MEBIBYTE
     assert seconds < 10
     assert found.rows == sound()
@@ -271,10 +271,10 @@ def test_empty_gzip_members_without_end_take_no_long_time():
 
 
 @FORMATS
-def test_lies_without_end_take_no_long_time(header, records):
-    lie = b"\xff" * 5
+def test_garbage_between_thousands_of_packets_takes_no_long_time(header, records):
+    garbage = b"\xff" * 5
     start = time.perf_counter()
-    found = read(header + lie.join([b"".join(records)] * 2000))
+    found = read(header + garbage.join([b"".join(records)] * 2000))
     assert unnumbered(found.rows) == unnumbered(sound() * 2000)
     assert found.skipped["corrupt_bytes"] == 5 * 1999
     assert time.perf_counter() - start < 10

@@ -1,4 +1,4 @@
-"""A packet that contradicts itself is counted, or a row without what is wrong in it."""
+"""A packet that contradicts itself is counted, or is a row without its wrong fields."""
 
 import struct
 import time
@@ -32,7 +32,7 @@ def test_an_ip_header_that_contradicts_itself_is_counted(packet):
 
 
 @pytest.mark.parametrize("on_wire", [0, 10, 600_000, 2**32 - 1])
-def test_a_packet_of_no_length_on_an_impossible_wire_is_counted(on_wire):
+def test_a_packet_of_no_length_and_an_impossible_wire_length_is_counted(on_wire):
     frame = Frame(changed(SYN, IP_LEN, b"\0\0"), NOON, on_wire)
     found = read(
         section()
@@ -42,7 +42,7 @@ def test_a_packet_of_no_length_on_an_impossible_wire_is_counted(on_wire):
     assert (found.rows, found.skipped) == ([], {"malformed_ip": 1})
 
 
-def test_a_total_length_above_what_was_on_the_wire_is_believed():
+def test_a_total_length_above_the_wire_length_is_kept():
     row = read(pcap([Frame(changed(SYN, IP_LEN, b"\x05\xdc"))])).rows[0]
     assert (row["ip_len"], row["payload_len"]) == (1500, 1500 - 20 - 40)
 

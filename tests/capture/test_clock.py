@@ -1,7 +1,8 @@
-"""The clock of the host that captures steps back: packets stay in the order in which they came.
+"""The monitor's clock steps back: packets keep the order in which they passed.
 
-A script is packets in the order in which they passed, with their true times. What a capture makes
-of them is known by construction: by how much its clock was wrong, or in which order it wrote them.
+A script is packets in the order in which they passed, with their true times. Their times and order
+in the capture are known by construction: by how much the clock was wrong, or in which order they
+were written.
 """
 
 import struct
@@ -39,7 +40,7 @@ REPORTED = ROOT / "tests/data/reports/min_clock_back.pcap"
 
 @dataclass(frozen=True)
 class Packet:
-    """us: when it truly passed, after noon."""
+    """us: its true time, after noon."""
 
     us: int
     downlink: bool
@@ -73,7 +74,8 @@ class Packet:
 def transfer(
     begin: int = 0, packets: int = 20, every: int = 40 * MS, user: int = 1, isn: int = 1000
 ) -> list[Packet]:
-    """A connection: handshake, request, a segment and its ACK in turn, so often a packet."""
+    """Make a connection: handshake, request, a segment and its ACK in turn; every: µs from
+    packet to packet."""
     up, down = isn, isn + 2**31
     script = [
         (False, SYN, up, 0, 0),
@@ -91,7 +93,7 @@ def transfer(
 
 
 def many(connections: int = 30, packets: int = 40, every: int = 40 * MS) -> list[Packet]:
-    """Transfers that begin 7 ms after each other, in the order in which their packets pass."""
+    """Make transfers that begin 7 ms after each other, in the order in which their packets pass."""
     each = [
         transfer(7 * MS * k, packets, every, user=k + 1, isn=2**32 - 5000 + 77 * k)
         for k in range(connections)
@@ -100,13 +102,13 @@ def many(connections: int = 30, packets: int = 40, every: int = 40 * MS) -> list
 
 
 def back(size: int, *froms: int) -> Callable[[Packet], int]:
-    """Stamps of a clock that steps back by so much at these times."""
+    """Return the stamps of a clock that steps back by `size` at each of these times."""
     return lambda packet: packet.us - size * sum(packet.us >= at for at in froms)
 
 
 @dataclass
-class Told:
-    """What came of a file, row by row in the order of the file."""
+class Corrected:
+    """The rows of a file after the correction of clock steps, in the order of the file."""
 
     rows: np.ndarray
     skipped: dict[str, int]
@@ -133,20 +135,20 @@ def frames(script: Iterable[Packet], stamp: Callable[[Packet], int] = lambda p: 
     return [Frame(packet.bytes, NOON + stamp(packet)) for packet in script]
 
 
-def told(
+def corrected(
     tmp_path: Path, records: Sequence[Frame], write=pcap, batch_packets: int = 1 << 20
-) -> Told:
+) -> Corrected:
     path = tmp_path / "c.pcap"
     path.write_bytes(write(records))
     reading = ReadStats()
     prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
     runs = correct_clock_steps(read_capture(path, prefixes, reading, batch_packets), reading)
-    return Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
+    return Corrected(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
 
 
-def assert_one_step(found: Told, script: list[Packet], at: int, size: int) -> None:
-    """Order kept; packets before the step have their times, those from `at` on lack the time
-    between the last one before and the first one behind, and nothing else."""
+def assert_one_step(found: Corrected, script: list[Packet], at: int, size: int) -> None:
+    """Assert that the order is kept: packets before the step have their times; those from `at` on
+    are early by the time between the last packet before and the first one after, and no more."""
     place = next(i for i, packet in enumerate(script) if packet.us >= at)
     gap = script[place].us - script[place - 1].us
     assert found.us == [p.us - gap * (i >= place) for i, p in enumerate(script)]
@@ -160,23 +162,23 @@ def assert_one_step(found: Told, script: list[Packet], at: int, size: int) -> No
 def test_step_in_one_transfer_keeps_its_order(tmp_path, size, write):
     script = transfer()
     records = frames(script, back(size, 10 * 40 * MS))
-    assert_one_step(told(tmp_path, records, write), script, 10 * 40 * MS, size)
+    assert_one_step(corrected(tmp_path, records, write), script, 10 * 40 * MS, size)
 
 
 @pytest.mark.parametrize(
     ("size", "every"),
     [(20 * MS, 5 * MS), (45 * MS, 40 * MS), (300 * MS, 5 * MS), (SECOND, 40 * MS), (HOUR, 40 * MS)],
 )
-def test_step_among_many_connections(tmp_path, size, every):
+def test_step_among_many_connections_keeps_their_order(tmp_path, size, every):
     script = many(packets=200, every=every)
     records = frames(script, back(size, 900 * MS))
-    assert_one_step(told(tmp_path, records), script, 900 * MS, size)
+    assert_one_step(corrected(tmp_path, records), script, 900 * MS, size)
 
 
-def test_small_step_that_no_packet_contradicts_is_let_be(tmp_path):
+def test_small_step_that_no_packet_contradicts_is_left(tmp_path):
     """Packets of a connection are 40 ms apart, the step is of 20: their order stays by itself."""
     script = many()
-    found = told(tmp_path, frames(script, back(20 * MS, 900 * MS)))
+    found = corrected(tmp_path, frames(script, back(20 * MS, 900 * MS)))
     assert set(found.steps) == {0}
     for user in range(30):
         own = found.rows[[p.user == user + 1 for p in script]]
@@ -184,29 +186,29 @@ def test_small_step_that_no_packet_contradicts_is_let_be(tmp_path):
 
 
 @pytest.mark.parametrize("packet", [1, 2, 3])
-def test_step_in_mid_handshake(tmp_path, packet):
+def test_step_within_the_handshake_keeps_the_order(tmp_path, packet):
     script = transfer()
     at = script[packet].us
     records = frames(script, back(300 * MS, at))
-    assert_one_step(told(tmp_path, records), script, at, 300 * MS)
+    assert_one_step(corrected(tmp_path, records), script, at, 300 * MS)
 
 
-def test_answer_before_its_data_is_a_step_that_no_direction_tells_alone(tmp_path):
+def test_ack_before_its_data_is_a_step_that_neither_direction_alone_shows(tmp_path):
     """Packets of one direction are 80 ms apart, the step is of 60."""
     script = transfer()
-    found = told(tmp_path, frames(script, back(60 * MS, script[7].us)))
+    found = corrected(tmp_path, frames(script, back(60 * MS, script[7].us)))
     assert_one_step(found, script, script[7].us, 60 * MS)
 
 
 def test_data_before_an_ack_of_other_data_is_no_step(tmp_path):
-    """As above, but from a segment on, which needs no ACK to be sent."""
+    """The step is at a segment, which needs no ACK to be sent."""
     script = transfer()
-    found = told(tmp_path, frames(script, back(60 * MS, script[8].us)))
+    found = corrected(tmp_path, frames(script, back(60 * MS, script[8].us)))
     assert (set(found.steps), found.skipped) == ({0}, {})
 
 
 @pytest.mark.parametrize("batch_packets", [1, 8, 100, 600])
-def test_step_near_a_runs_end(tmp_path, batch_packets):
+def test_step_near_the_end_of_a_run_keeps_the_order(tmp_path, batch_packets):
     """The reader hands on runs of at least a walk's frames: here the file is cut into them."""
     script = many()
     records = frames(script, back(300 * MS, 900 * MS))
@@ -224,43 +226,43 @@ def test_step_near_a_runs_end(tmp_path, batch_packets):
                 yield replace(run, rows=piece)
 
     runs = [run.rows.copy() for run in correct_clock_steps(cut(), reading)]
-    found = Told(np.concatenate(runs), dict(reading.skipped))
+    found = Corrected(np.concatenate(runs), dict(reading.skipped))
     assert_one_step(found, script, 900 * MS, 300 * MS)
 
 
 def test_several_steps_add_up(tmp_path):
     script = many()
     ats = (600 * MS, 900 * MS, 1300 * MS)
-    found = told(tmp_path, frames(script, back(200 * MS, *ats)))
+    found = corrected(tmp_path, frames(script, back(200 * MS, *ats)))
     assert found.steps == [sum(p.us >= at for at in ats) for p in script]
     assert found.skipped["clock_backwards"] == 3
     assert found.keeps_order
 
 
-def test_more_steps_than_a_column_counts(tmp_path):
+def test_steps_beyond_the_range_of_the_column_are_corrected_and_counted(tmp_path):
     script = many(4, 4000, 10 * MS)
     ats = range(SECOND, 31 * SECOND, 100 * MS)
-    found = told(tmp_path, frames(script, back(50 * MS, *ats)))
+    found = corrected(tmp_path, frames(script, back(50 * MS, *ats)))
     assert found.skipped["clock_backwards"] == len(ats)
     assert found.steps[-1] == MAX_CLOCK_STEPS
     assert found.keeps_order
 
 
-def test_step_while_nothing_is_sent(tmp_path):
-    """A minute's pause: the clock is set back by half a minute, which no packet contradicts; and by
-    two, which those of before do."""
+def test_step_during_a_pause_is_corrected_where_packets_contradict_it(tmp_path):
+    """A minute's pause: the clock is set back by half a minute, which no packet contradicts,
+    or by two, which packets from before the pause contradict."""
     script = transfer()
     script = script[:10] + [packet.later(60 * SECOND) for packet in script[10:]]
     at = script[10].us
-    found = told(tmp_path, frames(script, back(30 * SECOND, at)))
+    found = corrected(tmp_path, frames(script, back(30 * SECOND, at)))
     assert (found.skipped, found.keeps_order, found.steps) == ({}, True, [0] * 20)
     assert_one_step(
-        told(tmp_path, frames(script, back(120 * SECOND, at))), script, at, 120 * SECOND
+        corrected(tmp_path, frames(script, back(120 * SECOND, at))), script, at, 120 * SECOND
     )
 
 
-def test_step_in_a_recovery(tmp_path):
-    """Of segments 10 to 29 in flight, 10, 13, 16, ... are retransmitted behind the step."""
+def test_step_in_a_recovery_keeps_the_order(tmp_path):
+    """Of segments 10 to 29 in flight, 10, 13, 16, ... are retransmitted after the step."""
     rows = transfer(packets=4)
     base, up = 2**31 + 1001, 1101
     rows += [Packet(400 * MS + i * MS, True, ACK, base + 1000 * i, up, 1000) for i in range(30)]
@@ -271,22 +273,22 @@ def test_step_in_a_recovery(tmp_path):
     ]
     rows += [Packet(500 * MS, False, ACK, up, base + 30_000)]
     rows += [Packet(510 * MS, True, ACK, base + 30_000, up, 1000)]
-    found = told(tmp_path, frames(rows, back(300 * MS, 460 * MS)))
+    found = corrected(tmp_path, frames(rows, back(300 * MS, 460 * MS)))
     assert_one_step(found, rows, 460 * MS, 300 * MS)
 
 
-def test_clock_that_leaps_forward_is_let_be(tmp_path):
+def test_clock_step_forward_is_left(tmp_path):
     script = many()
     stamps = [p.us + HOUR * (p.us >= 900 * MS) for p in script]
-    found = told(tmp_path, frames(script, lambda p: p.us + HOUR * (p.us >= 900 * MS)))
+    found = corrected(tmp_path, frames(script, lambda p: p.us + HOUR * (p.us >= 900 * MS)))
     assert (found.us, found.skipped) == (stamps, {})
 
 
-def test_queues_that_are_written_in_turn_are_no_step(tmp_path):
+def test_receive_queues_written_in_turn_are_no_step(tmp_path):
     """Each of four queues, by connection, is written for 5 ms at a time."""
     script = many(40, 100, 3 * MS)
     script.sort(key=lambda p: (p.us // (5 * MS), p.user % 4))
-    found = told(tmp_path, frames(script))
+    found = corrected(tmp_path, frames(script))
     assert (found.us, found.skipped) == ([p.us for p in script], {})
 
 
@@ -295,14 +297,14 @@ def test_packets_of_one_connection_over_two_queues_are_no_step(tmp_path):
     script = many(10, 200, 2 * MS)
     delayed = {id(p): 10 * MS * (i % 2) for i, p in enumerate(script)}
     script.sort(key=lambda p: p.us + delayed[id(p)])
-    found = told(tmp_path, frames(script))
+    found = corrected(tmp_path, frames(script))
     assert (found.us, found.skipped) == ([p.us for p in script], {})
 
 
 @pytest.mark.parametrize("skew", [5 * MS, 70 * MS])
 def test_two_interfaces_whose_clocks_differ_are_no_step(tmp_path, skew):
     script = many(10, 200, 2 * MS)
-    found = told(tmp_path, frames(script, lambda p: p.us - skew * p.downlink))
+    found = corrected(tmp_path, frames(script, lambda p: p.us - skew * p.downlink))
     assert found.skipped == {}
     assert set(found.steps) == {0}
 
@@ -310,34 +312,34 @@ def test_two_interfaces_whose_clocks_differ_are_no_step(tmp_path, skew):
 def test_two_links_of_one_connection_whose_clocks_differ_are_no_step(tmp_path):
     script = many(10, 200, 2 * MS)
     links = {id(p): i // 2 % 2 for i, p in enumerate(script)}
-    found = told(tmp_path, frames(script, lambda p: p.us - 50 * MS * links[id(p)]))
+    found = corrected(tmp_path, frames(script, lambda p: p.us - 50 * MS * links[id(p)]))
     assert (set(found.steps), found.skipped) == ({0}, {})
 
 
 @pytest.mark.parametrize("downlink_first", [False, True])
 @pytest.mark.parametrize("seconds", [0.3, 30])
-def test_files_of_either_direction_put_together_are_no_step(tmp_path, downlink_first, seconds):
+def test_concatenated_files_of_either_direction_are_no_step(tmp_path, downlink_first, seconds):
     script = many(30, 40, int(seconds * SECOND) // 40)
     halves = sorted(script, key=lambda p: p.downlink != downlink_first)
-    found = told(tmp_path, frames(halves))
+    found = corrected(tmp_path, frames(halves))
     assert found.us == [p.us for p in halves]
     assert found.skipped == ({"out_of_order": 1} if seconds > 1 else {})
 
 
-def test_step_in_the_second_of_two_files_put_together(tmp_path):
+def test_step_in_the_second_of_two_concatenated_files_is_corrected(tmp_path):
     script = many()
     up = [p for p in script if not p.downlink]
     down = [p for p in script if p.downlink]
-    found = told(tmp_path, frames(up) + frames(down, back(300 * MS, 900 * MS)))
+    found = corrected(tmp_path, frames(up) + frames(down, back(300 * MS, 900 * MS)))
     assert found.skipped["clock_backwards"] == 1
     assert found.steps == [0] * len(up) + [int(p.us >= 900 * MS) for p in down]
 
 
-def test_later_file_put_before_the_earlier_one_is_no_step(tmp_path):
+def test_later_file_before_the_earlier_one_is_no_step(tmp_path):
     script = many()
     place = len(script) // 2
     swapped = script[place:] + script[:place]
-    found = told(tmp_path, frames(swapped))
+    found = corrected(tmp_path, frames(swapped))
     assert found.us == [p.us for p in swapped]
     assert found.skipped == {"out_of_order": 1}
     assert found.order == np.roll(np.arange(1, len(script) + 1), place).tolist()
@@ -346,26 +348,26 @@ def test_later_file_put_before_the_earlier_one_is_no_step(tmp_path):
 def test_one_packet_stamped_hours_late_moves_no_other(tmp_path):
     script = many()
     late = script[500]
-    found = told(tmp_path, frames(script, lambda p: p.us + 2 * HOUR * (p is late)))
+    found = corrected(tmp_path, frames(script, lambda p: p.us + 2 * HOUR * (p is late)))
     assert found.us == [p.us + 2 * HOUR * (p is late) for p in script]
     assert found.skipped == {"out_of_order": 1}
 
 
 def test_packets_out_of_order_are_kept_and_counted_beyond_a_second(tmp_path):
-    """SYNs of one connection, which tell of no order."""
+    """SYNs of one connection, which show no order."""
     [syn] = transfer(packets=1)[:1]
     stamps = [0, HOUR, 0, 10, -HOUR, -HOUR - SECOND]
-    found = told(tmp_path, [Frame(syn.bytes, NOON + us) for us in stamps])
+    found = corrected(tmp_path, [Frame(syn.bytes, NOON + us) for us in stamps])
     assert (found.us, found.skipped) == (stamps, {"out_of_order": 2})
 
 
-def test_traffic_without_numbers_tells_of_no_step(tmp_path):
+def test_traffic_without_sequence_numbers_shows_no_step(tmp_path):
     script = [Packet(i * MS, True, 0, 0, 0, 100, user=i % 7, udp=True) for i in range(1000)]
-    found = told(tmp_path, frames(script, back(2 * SECOND, 500 * MS)))
+    found = corrected(tmp_path, frames(script, back(2 * SECOND, 500 * MS)))
     assert (set(found.steps), found.skipped) == ({0}, {"out_of_order": 1})
 
 
-def test_zeek_log_is_read_by_the_same_clock(tmp_path):
+def test_step_in_a_zeek_log_is_corrected(tmp_path):
     script = transfer()
     stamp = back(300 * MS, 400 * MS)
     rows = [
@@ -393,24 +395,24 @@ def test_zeek_log_is_read_by_the_same_clock(tmp_path):
     reading = ReadStats()
     prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
     runs = correct_clock_steps(read_zeek_log(path, prefixes, reading), reading)
-    found = Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
+    found = Corrected(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
     assert_one_step(found, script, 400 * MS, 300 * MS)
 
 
-def test_disorder_everywhere_takes_time_in_proportion(tmp_path):
+def test_disorder_everywhere_takes_bounded_time(tmp_path):
     """Every other packet is 3 ms late, and each by a little more than the one before."""
     script = many(50, 2000, 2 * MS)
     stamps = [p.us - (3 * MS + i // 8) * (i % 2) for i, p in enumerate(script)]
     records = [Frame(p.bytes, NOON + us) for p, us in zip(script, stamps, strict=True)]
-    told(tmp_path, records[:1000])
+    corrected(tmp_path, records[:1000])
     start = time.perf_counter()
-    found = told(tmp_path, records)
+    found = corrected(tmp_path, records)
     assert time.perf_counter() - start < 10
     assert set(found.steps) == {0}
 
 
 def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[dict], dict]:
-    """The connections of a capture, and what was counted beside its packets."""
+    """Ingest a capture; returns its connections and the counts of skipped packets."""
     mobiles = network.model_copy(update={"subscribers": [ip_network("10.64.0.0/14")]})
     result = ingest_capture(warehouse, mobiles, path)
     assert result.error is None
@@ -449,7 +451,7 @@ def test_reported_capture_is_one_connection_with_all_its_bytes(warehouse, networ
         assert warehouse.connect().execute(f"select count(*) from {table}").fetchone() == (0,)
 
 
-def test_packets_of_an_earlier_version_are_of_one_clock(warehouse, network):
+def test_packets_without_the_column_clock_steps_have_none(warehouse, network):
     flows_of(warehouse, network, REPORTED)
     [path] = warehouse.files(PACKETS, network.name, date(2023, 11, 14))
     rows = pq.read_table(path).drop_columns("clock_steps")
@@ -459,7 +461,7 @@ def test_packets_of_an_earlier_version_are_of_one_clock(warehouse, network):
     assert packets.clock_steps.tolist() == [0] * 12
 
 
-def test_step_in_the_handshake_leaves_no_set_up_delay(warehouse, network, tmp_path):
+def test_set_up_delay_across_a_step_is_null(warehouse, network, tmp_path):
     path = tmp_path / "c.pcap"
     script = transfer()
     path.write_bytes(pcap(frames(script, back(300 * MS, script[2].us))))
@@ -470,8 +472,8 @@ def test_step_in_the_handshake_leaves_no_set_up_delay(warehouse, network, tmp_pa
         assert flow[name] is None
 
 
-def test_connections_beside_the_step_are_what_they_are_without(warehouse, network, tmp_path):
-    """One ends before the step, one begins behind it: all columns but the times of the second."""
+def test_connections_without_a_step_are_not_changed_by_one(warehouse, network, tmp_path):
+    """One ends before the step, one begins after it: all columns but its times are equal."""
     script = transfer(user=1) + transfer(2 * SECOND, user=2)
     script += transfer(0, 80, user=3)
     script.sort(key=lambda p: p.us)

@@ -82,11 +82,11 @@ def test_old_pcap_has_the_lengths_the_other_way_round(expected, order, version):
     assert read(file).rows == expected
 
 
-def test_pcap_2_3_may_have_them_right(expected):
+def test_pcap_2_3_with_the_lengths_in_order_is_read(expected):
     assert read(pcap(FRAMES, version=(2, 3))).rows == expected
 
 
-def test_bits_above_the_link_type_say_something_else(expected):
+def test_bits_above_the_link_type_are_ignored(expected):
     fcs_of_4_bytes = 0x5 << 26
     assert read(pcap(FRAMES, 101 | fcs_of_4_bytes)).rows == expected
 
@@ -356,7 +356,7 @@ def test_garbage_between_records_costs_nothing_in_any_window(
         (b"\x1f\x8b\x00\x00\x00\x00", "Error -3"),
     ],
 )
-def test_what_is_no_capture_is_the_users_mistake_and_named(tmp_path, data, reason):
+def test_files_that_are_no_captures_are_user_errors_that_name_the_file(tmp_path, data, reason):
     path = tmp_path / "capture"
     path.write_bytes(data)
     with pytest.raises(UserError, match=reason) as raised:

@@ -24,7 +24,7 @@ PCAP_HEADER_BYTES, TTL_AT = 24, 8
 
 
 def kept(tmp_path: Path, frames: list[Frame], **options) -> tuple[list[int], int]:
-    """Numbers of the frames that are kept, and how many copies were counted."""
+    """Numbers of the frames that are kept, and how many duplicates were counted."""
     path = tmp_path / "c.pcap"
     path.write_bytes(pcap(frames))
     return kept_of(path, read_capture, **options)
@@ -33,13 +33,15 @@ def kept(tmp_path: Path, frames: list[Frame], **options) -> tuple[list[int], int
 def kept_of(
     path: Path, reader: Callable[..., Iterator[PacketBatch]], **options
 ) -> tuple[list[int], int]:
-    table, reading = table_of(path, reader=once(reader), **options)
+    table, reading = table_of(path, reader=without_duplicates(reader), **options)
     assert table is not None
     return table["frame"].to_pylist(), reading.skipped["duplicate"]
 
 
-def once(reader: Callable[..., Iterator[PacketBatch]]) -> Callable[..., Iterator[PacketBatch]]:
-    """The reader, without copies."""
+def without_duplicates(
+    reader: Callable[..., Iterator[PacketBatch]],
+) -> Callable[..., Iterator[PacketBatch]]:
+    """Return the reader without the duplicates."""
 
     def read(path: Path, prefixes, reading: ReadStats, batch_packets: int) -> Iterator[PacketBatch]:
         return drop_duplicates(reader(path, prefixes, reading, batch_packets), reading)
@@ -48,7 +50,7 @@ def once(reader: Callable[..., Iterator[PacketBatch]]) -> Callable[..., Iterator
 
 
 def at(packet, us: int, **ip) -> Frame:
-    """A packet some time after noon, with other IP fields."""
+    """Return a packet some time after noon, with other IP fields."""
     packet = packet.copy()
     for name, value in ip.items():
         setattr(packet, name, value)
@@ -64,45 +66,50 @@ DATAGRAM = DOWN / UDP(sport=443, dport=40000) / bytes(1200)
 
 @pytest.mark.parametrize("packet", [ACK, SEGMENT, DATAGRAM], ids=["ACK", "data", "UDP"])
 @pytest.mark.parametrize("later", [1, 19 * MS])
-def test_numbered_packet_on_the_other_side_of_a_router_is_a_copy(tmp_path, packet, later):
+def test_numbered_packet_on_the_other_side_of_a_router_is_a_duplicate(tmp_path, packet, later):
     frames = [at(packet, 0, ttl=64), at(packet, later, ttl=63)]
     assert kept(tmp_path, frames) == ([1], 1)
 
 
 @pytest.mark.parametrize("packet", [ACK, SEGMENT, DATAGRAM], ids=["ACK", "data", "UDP"])
-def test_numbered_packet_of_two_mirrored_ports_is_a_copy(tmp_path, packet):
+def test_numbered_packet_of_several_mirrored_ports_is_a_duplicate(tmp_path, packet):
     assert kept(tmp_path, [at(packet, 0), at(packet, 3), at(packet, 5)]) == ([1], 2)
 
 
-def test_retransmission_has_another_identification(tmp_path):
+def test_retransmission_with_another_identification_is_no_duplicate(tmp_path):
     frames = [at(SEGMENT, 0, id=7), at(SEGMENT, 20 * MS, id=8)]
     assert kept(tmp_path, frames) == ([1, 2], 0)
 
 
-def test_retransmission_after_a_timeout_is_none_though_its_identification_is_the_same(tmp_path):
+def test_rto_retransmission_with_the_same_identification_is_no_duplicate(tmp_path):
     assert kept(tmp_path, [at(SEGMENT, 0), at(SEGMENT, 200 * MS)]) == ([1, 2], 0)
 
 
-def constant(us: int, ack: int, **ip) -> Frame:
-    """An ACK of a host that gives all its packets one identification."""
+def ack_of_constant_id(us: int, ack: int, **ip) -> Frame:
+    """Return an ACK of a host that gives all its packets one identification."""
     return at(UP / TCP(sport=40000, dport=80, flags="A", seq=1, ack=ack), us, id=4711, **ip)
 
 
 def test_identical_acks_with_one_identification_for_all_are_duplicate_acks(tmp_path):
-    frames = [constant(us, ack) for us, ack in ((0, 1000), (900, 2000), (1000, 2000), (1100, 2000))]
+    frames = [
+        ack_of_constant_id(us, ack)
+        for us, ack in ((0, 1000), (900, 2000), (1000, 2000), (1100, 2000))
+    ]
     assert kept(tmp_path, frames) == ([1, 2, 3, 4], 0)
 
 
-def test_another_ttl_shows_copies_though_there_is_one_identification_for_all(tmp_path):
-    """Two duplicate ACKs before a router, and behind it."""
-    frames = [constant(0, 1000), constant(5, 1000, ttl=63)]
-    frames += [constant(900 + 10 * i, 2000, ttl=ttl) for i, ttl in enumerate((64, 64, 63, 63))]
+def test_another_ttl_shows_duplicates_although_all_packets_have_one_identification(tmp_path):
+    """Two duplicate ACKs, captured on either side of a router."""
+    frames = [ack_of_constant_id(0, 1000), ack_of_constant_id(5, 1000, ttl=63)]
+    frames += [
+        ack_of_constant_id(900 + 10 * i, 2000, ttl=ttl) for i, ttl in enumerate((64, 64, 63, 63))
+    ]
     assert kept(tmp_path, frames) == ([1, 3, 4], 3)
 
 
-def test_data_with_one_identification_for_all_is_not_sent_again_at_once(tmp_path):
-    """Nor is it a copy after a round trip."""
-    frames = [constant(0, 1000), *(at(SEGMENT, us, id=9) for us in (0, 40, 30 * MS))]
+def test_data_repeated_at_once_with_one_identification_for_all_is_a_duplicate(tmp_path):
+    """After a round trip it is a retransmission."""
+    frames = [ack_of_constant_id(0, 1000), *(at(SEGMENT, us, id=9) for us in (0, 40, 30 * MS))]
     frames.insert(1, at(DOWN / TCP(sport=80, dport=40000, flags="A", seq=900, ack=1), 0, id=9))
     assert kept(tmp_path, frames) == ([1, 2, 3, 5], 1)
 
@@ -125,26 +132,26 @@ def test_two_syns_that_arrive_together_have_a_synack_each(tmp_path):
     assert kept(tmp_path, [at(SYNACK, 0, id=0), at(SYNACK, 1, id=0)]) == ([1, 2], 0)
 
 
-def test_another_ttl_shows_copies_of_acks_without_identification(tmp_path):
-    """Two duplicate ACKs before a router, and behind it."""
+def test_another_ttl_shows_duplicates_of_acks_without_identification(tmp_path):
+    """Two duplicate ACKs, captured on either side of a router."""
     frames = [at(ACK, 10 * i, id=0, ttl=ttl) for i, ttl in enumerate((64, 64, 63, 63))]
     assert kept(tmp_path, frames) == ([1, 2], 2)
     frames = [at(ACK6, 10 * i, hlim=hops) for i, hops in enumerate((64, 64, 63, 63))]
     assert kept(tmp_path, frames) == ([1, 2], 2)
 
 
-def test_copy_is_of_one_packet(tmp_path):
-    """Three ACKs behind the router, two before it."""
+def test_each_packet_has_one_duplicate_at_most_per_router(tmp_path):
+    """Three ACKs after the router, two before it."""
     frames = [at(ACK, 10 * i, id=0, ttl=ttl) for i, ttl in enumerate((64, 64, 63, 63, 63))]
     assert kept(tmp_path, frames) == ([1, 2, 5], 2)
 
 
-def test_data_without_identification_is_not_sent_again_at_once(tmp_path):
+def test_data_repeated_at_once_without_identification_is_a_duplicate(tmp_path):
     frames = [at(SEGMENT, 0, id=0), at(SEGMENT, 40, id=0), at(SEGMENT, 30 * MS, id=0)]
     assert kept(tmp_path, frames) == ([1, 3], 1)
 
 
-def test_datagrams_without_identification_look_alike(tmp_path):
+def test_identical_datagrams_without_identification_are_kept(tmp_path):
     frames = [at(DATAGRAM, 10 * i, id=0, ttl=64 - i % 2) for i in range(8)]
     assert kept(tmp_path, frames) == (list(range(1, 9)), 0)
 
@@ -157,7 +164,7 @@ def test_datagrams_without_identification_look_alike(tmp_path):
     ],
 )
 @pytest.mark.parametrize("hops", [0, 1])
-def test_where_all_else_comes_twice_packets_that_look_alike_do_too(tmp_path, alike, hops):
+def test_where_all_other_packets_are_duplicated_identical_packets_are_too(tmp_path, alike, hops):
     frames = []
     for packet in alike:
         packet.id = 0
@@ -169,12 +176,12 @@ def test_where_all_else_comes_twice_packets_that_look_alike_do_too(tmp_path, ali
     for i, packet in enumerate(alike):
         frames += [at(packet, 50 * MS + 20 * i)]
         frames += [at(packet, 50 * MS + 20 * i + 5, ttl=packet.ttl - hops)]
-    numbers, copies = kept(tmp_path, frames)
+    numbers, duplicates = kept(tmp_path, frames)
     assert numbers == [*range(1, 80, 2), 81, 83, 85]
-    assert copies == 43
+    assert duplicates == 43
 
 
-def test_later_fragments_have_one_identification_and_are_not_copies(tmp_path):
+def test_fragments_of_one_identification_are_not_duplicates(tmp_path):
     """They are one packet, complete with the fifth frame."""
     ping = IP(src=UP.src, dst=UP.dst, id=99) / ICMP() / bytes(4000)
     frames = [Frame(bytes(piece), NOON + i) for i, piece in enumerate(fragment(ping, 1000))]
@@ -199,15 +206,15 @@ def test_packet_between_two_subscribers_keeps_both_its_rows(tmp_path):
     assert kept(tmp_path, frames, subscribers=EVERYONE) == ([1, 1], 2)
 
 
-def test_copies_are_told_across_runs(tmp_path):
+def test_duplicates_are_detected_across_runs(tmp_path):
     """A run ends behind each batch of frames, and addresses are numbered anew in the next."""
     frames = [at(SEGMENT, 0, id=i + 1, src=f"198.51.{i >> 8}.{i & 255}") for i in range(9000)]
     again = [at(SEGMENT, 1 + i, id=i + 1, src=f"198.51.{i >> 8}.{i & 255}") for i in range(9000)]
-    numbers, copies = kept(tmp_path, frames + again, batch_packets=1000)
-    assert (numbers, copies) == (list(range(1, 9001)), 9000)
+    numbers, duplicates = kept(tmp_path, frames + again, batch_packets=1000)
+    assert (numbers, duplicates) == (list(range(1, 9001)), 9000)
 
 
-def test_zeek_logs_are_freed_of_copies_too(tmp_path):
+def test_duplicates_in_zeek_logs_are_dropped(tmp_path):
     names = ("ts", "user", "user_port", "server", "server_port", "downlink", "ip_proto", "ip_len")
     names += ("ip_id", "ttl", "tcp_flags", "seq", "ack", "window", "payload_len")
     values = "1078224001.891451 10.67.1.10 999 198.51.100.24 80 F 6 40 1755 64 16 395774032 1 99 0"
@@ -219,7 +226,7 @@ def test_zeek_logs_are_freed_of_copies_too(tmp_path):
 
 
 def doubled(capture: Path, hops: int, later: int) -> bytes:
-    """A capture of IPv4 packets as a mirror port gives it that sees each of them twice."""
+    """Return a capture of IPv4 packets as a mirror port gives it that has each of them twice."""
     data = zstandard.ZstdDecompressor().decompressobj().decompress(capture.read_bytes())
     records: list[tuple[int, bytes]] = []
     place = PCAP_HEADER_BYTES
@@ -237,11 +244,12 @@ def doubled(capture: Path, hops: int, later: int) -> bytes:
 
 
 def both(tmp_path: Path, hops: int, later: int) -> tuple[pa.Table, pa.Table, int]:
-    """Rows of a capture, of the same with each packet twice, and the copies counted in that."""
+    """Read a capture, and the same with each packet twice; returns both and the number of
+    duplicates."""
     capture = CAPTURES / "bb-gprs/peak.pcap.zst"
     path = tmp_path / "c.pcap"
     path.write_bytes(doubled(capture, hops, later))
-    found, reading = table_of(path, reader=once(read_capture))
+    found, reading = table_of(path, reader=without_duplicates(read_capture))
     single, _ = table_of(capture)
     in_order = [(name, "ascending") for name in ("ts", "user", "user_port", "seq", "ip_id", "ack")]
     tables = [t.drop_columns(["capture", "frame"]).sort_by(in_order) for t in (single, found)]
@@ -249,17 +257,17 @@ def both(tmp_path: Path, hops: int, later: int) -> tuple[pa.Table, pa.Table, int
 
 
 @pytest.mark.parametrize(("hops", "later"), [(1, 400), (2, 15 * MS)])
-def test_both_sides_of_a_router_give_the_rows_of_one(tmp_path, hops, later):
-    single, found, copies = both(tmp_path, hops, later)
-    assert copies == len(single)
+def test_captures_of_both_sides_of_a_router_give_the_rows_of_one_side(tmp_path, hops, later):
+    single, found, duplicates = both(tmp_path, hops, later)
+    assert duplicates == len(single)
     assert found.equals(single)
 
 
-def test_two_mirrored_ports_give_the_rows_of_one(tmp_path):
+def test_captures_of_two_mirrored_ports_give_the_rows_of_one_port(tmp_path):
     """But for the first SYN ACKs, which have no identification."""
-    single, found, copies = both(tmp_path, 0, 3)
+    single, found, duplicates = both(tmp_path, 0, 3)
     kept = len(found) - len(single)
-    assert kept + copies == len(single)
+    assert kept + duplicates == len(single)
     assert kept < MIN_DECIDED
     until = found["ts"][len(found) // 100]
     assert found.filter(pc.greater(found["ts"], until)).num_rows == (
@@ -268,6 +276,6 @@ def test_two_mirrored_ports_give_the_rows_of_one(tmp_path):
 
 
 @pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*/*.pcap.zst")), ids=str)
-def test_captures_of_the_lab_hold_no_copies(capture):
-    _, reading = table_of(capture, reader=once(read_capture))
+def test_captures_of_the_lab_have_no_duplicates(capture):
+    _, reading = table_of(capture, reader=without_duplicates(read_capture))
     assert reading.skipped == {}

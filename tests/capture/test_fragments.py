@@ -28,7 +28,7 @@ ACK = bytes(UP / TCP(sport=40000, dport=80, flags="A", seq=1, ack=1))
 
 
 def cut(above: bytes, *ends: int, number: int = 7, ip: IP = DOWN, proto: int = 6) -> list[bytes]:
-    """IPv4 fragments of what stands above IP, up to each of these bytes and the rest."""
+    """Cut what stands above IP into IPv4 fragments, up to each of these bytes and the rest."""
     begins, ends = (0, *ends), (*ends, len(above))
     return [
         piece(above[begin:end], begin, end < len(above), number, ip, proto)
@@ -37,7 +37,7 @@ def cut(above: bytes, *ends: int, number: int = 7, ip: IP = DOWN, proto: int = 6
 
 
 def piece(data: bytes, begin: int, more: bool, number: int = 7, ip: IP = DOWN, proto=6) -> bytes:
-    """An IPv4 fragment."""
+    """Make an IPv4 fragment."""
     header = ip.copy()
     header.id, header.frag, header.flags, header.proto = number, begin // 8, int(more), proto
     return bytes(header / Raw(data))
@@ -46,7 +46,8 @@ def piece(data: bytes, begin: int, more: bool, number: int = 7, ip: IP = DOWN, p
 def cut6(
     above: bytes, *ends: int, number: int = 7, proto: int = 6, extra: Any = None
 ) -> list[bytes]:
-    """IPv6 fragments; extra: a header that stands in each of them before the fragment header."""
+    """Cut what stands above IP into IPv6 fragments; extra: a header before
+    each fragment header."""
     begins, ends = (0, *ends), (*ends, len(above))
     base = IPv6(src=SERVER6, dst=USER6) / extra if extra else IPv6(src=SERVER6, dst=USER6)
     return [
@@ -85,7 +86,7 @@ def content(row: dict) -> dict:
 
 
 def only(read: Callable[..., Read], packet: bytes, **options) -> list[dict]:
-    """What the packet's rows say."""
+    """Return the content of the packet's rows."""
     return [content(row) for row in read([Frame(packet)], **options).rows]
 
 
@@ -152,7 +153,7 @@ def test_fragments_in_a_tunnel_are_joined(read):
 
 
 def test_fragments_of_the_tunnel_itself_are_no_fragments_of_what_is_inside(read):
-    """The first one has the inner packet's header, which tells its size."""
+    """The first one has the inner packet's header, which gives its size."""
     outer = IP(gtp(whole(tcp(1000))))
     above = bytes(outer.payload)
     pieces = cut(above, 504, ip=IP(src=outer.src, dst=outer.dst), proto=17)
@@ -161,7 +162,7 @@ def test_fragments_of_the_tunnel_itself_are_no_fragments_of_what_is_inside(read)
     assert found.skipped == {"not_subscriber": 1}
 
 
-def test_between_two_subscribers_both_rows_are_joined(read):
+def test_fragments_between_two_subscribers_are_joined_in_both_rows(read):
     both = {"subscribers": [f"{USER}/32", f"{SERVER}/32"]}
     found = read(timed(cut(tcp(1000), 400)), **both)
     assert [content(row) for row in found.rows] == only(read, whole(tcp(1000)), **both)
@@ -169,7 +170,7 @@ def test_between_two_subscribers_both_rows_are_joined(read):
     assert found.skipped == {"fragments_joined": 2}
 
 
-def test_the_same_fragment_again_is_no_overlap(read):
+def test_a_duplicate_fragment_is_no_overlap(read):
     first, second, third = cut(tcp(1000), 400, 800)
     found = read(timed([first, second, second, first, third]))
     assert [content(row) for row in found.rows] == only(read, whole(tcp(1000)))
@@ -188,7 +189,7 @@ def test_the_same_fragment_again_is_no_overlap(read):
     ids=str,
 )
 def test_a_datagram_whose_fragments_overlap_is_dropped(read, spans):
-    """All of it, what comes later too (RFC 5722, 4)."""
+    """All its fragments, those that come later too (RFC 5722, 4)."""
     above = tcp(1000)
     pieces = [piece(above[begin:end], begin, end < 1020) for begin, end in spans]
     found = read(timed([ACK, *pieces]))
@@ -197,7 +198,7 @@ def test_a_datagram_whose_fragments_overlap_is_dropped(read, spans):
 
 
 @pytest.mark.parametrize(("later", "joined"), [(30 * S, True), (30 * S + 1, False)])
-def test_fragments_are_awaited_for_30_seconds(read, later, joined):
+def test_fragments_are_joined_within_30_seconds(read, later, joined):
     first, second = cut(tcp(1000), 400)
     found = read([Frame(first), Frame(second, NOON + later)])
     assert len(found.rows) == (1 if joined else 2)
@@ -236,7 +237,7 @@ def test_datagrams_that_differ_in_anything_are_not_mixed(read):
     assert found.numbers == [7, 8, 9, 10, 11, 12]
 
 
-def test_an_identification_is_used_again_when_its_datagram_is_complete(read):
+def test_an_identification_may_be_reused_after_its_datagram_is_complete(read):
     found = read(timed(cut(tcp(1000), 400) + cut(tcp(600), 400)))
     assert [row["payload_len"] for row in found.rows] == [1000, 600]
 
@@ -318,7 +319,7 @@ def filler(count: int) -> list[bytes]:
     return [ACK] * count
 
 
-def test_a_datagram_goes_on_in_the_next_run(read):
+def test_fragments_of_several_runs_are_joined(read):
     """A run ends behind each batch of frames; addresses and SACK blocks are numbered anew."""
     other = bytes(IP(src="10.64.9.9", dst=SERVER) / SACK)
     pieces = cut(tcp(1000, SACK), 400, 800)
@@ -331,7 +332,7 @@ def test_a_datagram_goes_on_in_the_next_run(read):
     assert {row["user"] for row in found.rows} == {USER, "10.64.9.9"}
 
 
-def test_what_is_not_complete_when_the_file_ends_is_counted_once(read):
+def test_fragments_not_joined_at_the_files_end_are_counted_once(read):
     first, second, _ = cut(tcp(1000), 400, 800)
     packets = [first, *filler(9000), second, *filler(9000)]
     found = read(timed(packets, 10), batch_packets=1000)
@@ -339,7 +340,7 @@ def test_what_is_not_complete_when_the_file_ends_is_counted_once(read):
     assert found.skipped == {"fragments_unjoined": 2}
 
 
-def test_what_waited_too_long_is_not_handed_on(read):
+def test_fragments_that_waited_too_long_are_not_kept_for_the_next_run(read):
     first, second = cut(tcp(1000), 400)
     frames = [Frame(first), *(Frame(ACK, NOON + 31 * S) for _ in range(9000))]
     found = read([*frames, Frame(second, NOON + 31 * S)], batch_packets=1000)

@@ -1,4 +1,4 @@
-"""Whatever is damaged: nothing crashes, and every frame has a row or is counted."""
+"""Damaged captures: the reader does not crash, and every frame has a row or is counted."""
 
 import gzip
 
@@ -87,7 +87,7 @@ def test_damaged_packets_are_rows_or_counted(packet, flips, link_type, snap):
     assert accounts_for_every_frame(found)
     beside_another = read(pcap([frame, Frame(b"\x45" * 99, NOON + 999_999)], link_type))
     first, same = ([row for row in f.rows if row["frame"] == 1] for f in (found, beside_another))
-    assert first == same, "what lies behind a frame must not show in its row"
+    assert first == same, "the bytes after a frame must not show in its row"
 
 
 @fuzz

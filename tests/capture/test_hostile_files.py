@@ -51,7 +51,7 @@ def every_other_header_bad(i: int) -> bytes:
 
 
 def chain_that_fails_at_its_end(i: int) -> bytes:
-    """Three sound records, far apart, and one that lies."""
+    """Three sound records, far apart, and one with a wrong length."""
     hops = [header(NOON_S, 16 * (1 + (i + j) % 100)) for j in range(3)]
     return b"".join(hops) + header(NOON_S, 0x7FFFFFFF)
 
@@ -74,7 +74,7 @@ def block_without_interface(i: int) -> bytes:
     return block(3, b"") + b"\xff" * 4
 
 
-def interface_that_lies(i: int) -> bytes:
+def interface_of_wrong_length(i: int) -> bytes:
     return block(1, struct.pack("<HHI", 101, 0, 0)) + struct.pack("<II", 1, 4000)
 
 
@@ -87,7 +87,7 @@ SHAPES = {
     "beyond the end": (PCAP, claims_beyond_the_end),
     "blocks too long": (PCAPNG, block_too_long),
     "blocks without interface": (PCAPNG, block_without_interface),
-    "interfaces that lie": (PCAPNG, interface_that_lies),
+    "interfaces that lie": (PCAPNG, interface_of_wrong_length),
 }
 """What stands before many of a shape."""
 
@@ -119,8 +119,8 @@ def test_the_time_grows_with_the_bytes(name):
     assert twice < 2
 
 
-def test_so_it_does_where_there_is_much_behind():
-    """What claims 16 MiB, and has as much behind it, is looked at in place."""
+def test_the_time_grows_with_the_bytes_when_much_follows_them():
+    """Blocks whose length is 16 MiB, with as many bytes after them, are read in place."""
     behind = block(0xBAD, bytes(15 * MEBIBYTE)) * 3
     once, twice = (cpu_s(many(PCAPNG, block_too_long, n * 100_000) + behind) for n in (1, 2))
     assert twice < 3 * once + 0.1
@@ -165,13 +165,13 @@ def test_a_bomb_without_a_packet_is_refused_in_a_line(tmp_path):
         rows_of(path)
 
 
-def test_blocks_that_are_no_packets_without_end_are_given_up():
+def test_endless_blocks_without_packets_are_given_up():
     nothing = block(0xBAD, bytes(MEBIBYTE - 12))
     found = read(zstandard.compress(PCAPNG + b"".join(BLOCKS) + nothing * 400))
     assert (found.rows, found.skipped) == (sound(), {"given_up": 1})
 
 
-def test_a_hole_that_takes_no_room_on_disk_is_given_up(tmp_path):
+def test_a_sparse_files_hole_is_given_up(tmp_path):
     path = tmp_path / "hole.pcap"
     path.write_bytes(PCAP + b"".join(RECORDS))
     os.truncate(path, 1 << 40)
@@ -202,7 +202,7 @@ def test_the_first_header_destroyed_costs_one_packet(header, records, few):
 
 @pytest.mark.parametrize("damage", [b"\xff" * 16, bytes(16), b"\xff" * 4 + bytes(12)])
 @pytest.mark.parametrize("few", [1, 2, 3, 7])
-def test_so_does_one_that_tells_no_time(damage, few):
+def test_a_first_header_without_a_time_costs_one_packet(damage, few):
     found = read(PCAP + damage + b"".join(RECORDS[: 1 + few])[16:])
     assert unnumbered(found.rows) == unnumbered(sound()[1 : 1 + few])
 
@@ -238,8 +238,8 @@ REAL = sorted(
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_real_captures_lose_no_more_than_their_first_packet(path):
-    """A row for either end. A length lies at that place in both formats: in pcapng the interface's,
-    which costs none."""
+    """A row for either end. Either format has a length at that place; in pcapng it is the
+    interface's, which costs no packet."""
     file = _unpacked(path)
     try:
         whole = read(file, subscribers=EVERYONE)

@@ -181,7 +181,7 @@ def test_options_that_ended_before_the_cut_are_not_cut(read, captured):
     assert found.skipped == ({"options_cut": 1} if cut else {})
 
 
-def test_a_cut_behind_the_last_option_but_within_the_padding_cannot_be_told(read):
+def test_a_cut_within_the_padding_counts_as_cut_options(read):
     """NOPs pad the timestamps; another option may have stood there."""
     tcp = TCP(sport=40000, dport=80, flags="A", options=[("Timestamp", (1, 2)), ("NOP", None)])
     packet = bytes(UP / tcp)
@@ -195,7 +195,7 @@ def test_a_header_without_options_is_never_cut(read):
     assert (found.rows[0]["options_cut"], found.skipped) == (None, {})
 
 
-def test_options_cut_by_a_snap_length_of_54_bytes_are_told():
+def test_options_cut_by_a_snap_length_of_54_bytes_are_reported():
     """The same packets as in the other file, where all was captured."""
     cut, whole = (rows_of(REPORTS / f"min_snap_{name}.pcap") for name in ("54", "full"))
     headers = {"options_cut", *OPTION_COLUMNS}
@@ -251,7 +251,7 @@ def test_sizes_come_from_the_ip_header_not_from_ethernet_padding(read):
     assert (row["ip_len"], row["payload_len"]) == (40, 0)
 
 
-def test_a_packet_for_segmentation_offload_is_as_long_as_the_wire_says(read):
+def test_a_packet_for_segmentation_offload_has_the_length_on_the_wire(read):
     header = bytearray(DATA)
     header[2:4] = b"\0\0"
     frame = Frame(bytes(14 - 2) + b"\x08\x00" + bytes(header[:72]), on_wire=14 + 72 + 65_000)
@@ -275,7 +275,7 @@ def test_ipv6_extension_headers_are_passed_over(read, name):
     assert read(bytes(packet)).rows == [SYN6_ROW | {"ip_len": 40 + len(packet.payload)}]
 
 
-def test_ipv6_fragments_are_like_ipv4s(read):
+def test_ipv6_fragments_are_one_packet(read):
     """80 bytes with the TCP header of 40, and 48; the fragment header is no part of the packet."""
     found = read(*FRAGMENTS6)
     assert found.rows == [SYN6_ROW | {"ip_len": 40 + 80 + 48, "payload_len": 80 + 48 - 40}]
@@ -291,7 +291,7 @@ def test_ipv6_is_found_in_a_tunnel(read):
     assert read(gtp(SYN6), gtp(SYN6, S=1, PN=1)).rows == [SYN6_ROW, SYN6_ROW]
 
 
-def test_every_snap_length_from_the_inner_tcp_header_on_will_do(read):
+def test_every_snap_length_from_the_inner_tcp_header_on_gives_the_same_row(read):
     tunnelled = Frame(gtp(DATA))
     headers = 20 + 8 + 8 + 20 + 20
     found = read(*(tunnelled.cut(snap) for snap in range(headers + 32, headers + 40)))
@@ -404,7 +404,9 @@ TUNNELLED = {
 
 
 @pytest.mark.parametrize(("packet", "protocol"), TUNNELLED.values(), ids=TUNNELLED)
-def test_tunnels_that_are_not_opened_are_other_traffic_of_the_outer_address(read, packet, protocol):
+def test_tunnels_that_are_not_decapsulated_are_other_traffic_of_the_outer_address(
+    read, packet, protocol
+):
     (row,) = read(bytes(packet)).rows
     assert (row["user"], row["server"], row["ip_proto"]) == (USER, SERVER, protocol)
     assert (row["tcp_flags"], row["user_port"]) == (None, None)
@@ -440,7 +442,7 @@ def test_tunnels_between_others_are_counted_by_kind(read, reason):
 
 
 @pytest.mark.parametrize("reason", NOT_OPENED)
-def test_tunnels_between_others_are_told_by_their_first_bytes(read, reason):
+def test_tunnels_between_others_are_recognized_by_their_first_bytes(read, reason):
     (packet, *_) = (bytes(packet) for packet in NOT_OPENED[reason])
     above = 40 if packet[0] >> 4 == 6 else 20
     assert read(Frame(packet).cut(above + 4)).skipped == {reason: 1}
@@ -451,7 +453,7 @@ def test_every_protocol_of_a_tunnel_has_its_reason(read):
     assert "not_subscriber" not in read(*others).skipped
 
 
-def test_a_port_of_a_tunnel_is_another_to_a_subscriber_and_at_the_sender(read):
+def test_a_tunnels_port_is_ordinary_at_a_subscriber_or_as_the_source_port(read):
     mine = bytes(IP(src=USER, dst=SERVER) / UDP(sport=50_000, dport=4789) / bytes(8))
     theirs = bytes(OUTER / UDP(sport=4789, dport=53) / bytes(8))
     found = read(mine, theirs)

@@ -1,5 +1,5 @@
-"""Whose subscriber an address is: of the network itself or of another one, though an IPv6 address
-embeds it."""
+"""An address belongs to a subscriber of the network itself or of another one, also when an IPv6
+address embeds it."""
 
 from ipaddress import IPv6Address, ip_address, ip_network
 
@@ -15,7 +15,7 @@ FAR_USER = "203.0.113.77"
 
 
 def embedded(prefix: str, address: str = FAR_USER) -> str:
-    """As the examples of RFC 6052 have it, section 2.2: written out here bit by bit."""
+    """Embed an IPv4 address in an IPv6 prefix (RFC 6052, 2.2), written out here bit by bit."""
     network = ip_network(prefix)
     bits = f"{int(network.network_address):0128b}"[: network.prefixlen]
     for bit in f"{int(ip_address(address)):032b}":
@@ -35,11 +35,11 @@ def teredo(client: str, server: str = "192.0.2.1") -> str:
 
 
 def owner(address: str, *subscribers: list[str], nat64: tuple[str, ...] = ()) -> tuple[int, str]:
-    """The network's place, and the IPv4 address by which it is told."""
+    """Return the network's place, and the embedded IPv4 address by which it was found."""
     networks = [tuple(map(ip_network, prefixes)) for prefixes in subscribers or ([OWN], [FAR])]
     owners = NetworkLookup(networks, tuple(map(ip_network, nat64)))
-    (whose,), (told_by,) = owners.find(split_halves([parse_address(address)]))
-    return int(whose), format_address(bytes(8) + int(told_by).to_bytes(8, "big")) if told_by else ""
+    (network,), (ipv4,) = owners.find(split_halves([parse_address(address)]))
+    return int(network), format_address(bytes(8) + int(ipv4).to_bytes(8, "big")) if ipv4 else ""
 
 
 RFC_6052 = {
@@ -54,7 +54,7 @@ RFC_6052 = {
 
 
 @pytest.mark.parametrize("prefix", RFC_6052)
-def test_addresses_behind_a_translator_are_told_as_in_its_rfc(prefix):
+def test_addresses_behind_a_translator_are_recognized_as_in_its_rfc(prefix):
     address = RFC_6052[prefix]
     assert ip_address(embedded(prefix, "192.0.2.33")) == ip_address(address)
     networks = ([OWN], ["192.0.2.33"])
@@ -79,31 +79,31 @@ EMBEDDING = {
 
 
 @pytest.mark.parametrize("kind", EMBEDDING)
-def test_an_address_that_embeds_a_subscribers_is_told(kind):
+def test_an_address_that_embeds_a_subscribers_is_recognized(kind):
     address = EMBEDDING[kind]
     assert owner(address) == (1, FAR_USER)
     assert owner(address, [FAR], [OWN]) == (0, FAR_USER)
     assert owner(address, [OWN], ["203.0.112.0/24"]) == (NO_NETWORK, "")
 
 
-def test_a_mapped_address_is_that_of_ipv4():
+def test_an_ipv4_mapped_address_is_the_ipv4_address():
     assert owner(f"::ffff:{FAR_USER}") == owner(FAR_USER) == (1, "")
 
 
-def test_who_relays_is_told_but_gives_no_name():
-    """All hosts behind a Teredo server are not one: the name is of the whole address."""
+def test_a_teredo_server_is_recognized_without_an_embedded_address():
+    """All hosts behind a Teredo server are not one: the pseudonym is that of the whole address."""
     assert owner(teredo("198.51.100.1", server=FAR_USER)) == (1, "")
 
 
-def test_what_only_looks_alike_is_nobodys():
-    """A site's NAT64 prefix that begins as a subscriber's address would: what follows says no."""
+def test_addresses_that_only_look_alike_belong_to_no_network():
+    """A site's NAT64 prefix that begins as a subscriber's address would: the rest differs."""
     alike = "64:ff9b:1:cb00:71:4d00:c633:6401"
     assert owner(alike) == (NO_NETWORK, "")
     assert owner("2003:cb00:714d::1") == (NO_NETWORK, "")
     assert owner("2001:db8::203.0.113.77") == (NO_NETWORK, "")
 
 
-def test_of_several_networks_the_own_one_counts_then_the_longest_prefix():
+def test_of_several_networks_the_own_one_comes_first_then_the_longest_prefix():
     assert owner("10.64.1.1", ["10.0.0.0/8"], ["10.64.0.0/16"]) == (0, "")
     assert owner("10.64.1.1", [FAR], ["10.0.0.0/8"], ["10.64.0.0/16"]) == (2, "")
     assert owner("10.64.1.1", [FAR], ["10.64.0.0/16"], ["10.64.0.0/16"]) == (1, "")
@@ -111,11 +111,11 @@ def test_of_several_networks_the_own_one_counts_then_the_longest_prefix():
     assert owner(f"64:ff9b::{FAR_USER}", [OWN], [FAR], ["64:ff9b::/96"]) == (2, "")
 
 
-def test_many_are_told_at_once():
+def test_many_addresses_are_looked_up_at_once():
     addresses = [
         parse_address(text) for text in (FAR_USER, "192.0.2.1", "10.64.0.9", EMBEDDING["6to4"])
     ]
     owners = NetworkLookup([(ip_network(OWN),), (ip_network(FAR),)])
-    whose, told_by = owners.find(split_halves(addresses))
-    assert whose.tolist() == [1, NO_NETWORK, 0, 1]
-    assert np.flatnonzero(told_by).tolist() == [3]
+    networks, ipv4 = owners.find(split_halves(addresses))
+    assert networks.tolist() == [1, NO_NETWORK, 0, 1]
+    assert np.flatnonzero(ipv4).tolist() == [3]

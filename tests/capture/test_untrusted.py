@@ -1,5 +1,5 @@
-"""Whatever bytes a file has: what parses them raises the reader's own error or none, and a bad line
-costs itself alone."""
+"""Whatever bytes a file has: its parser raises the reader's own error or none, and a bad line costs
+itself alone."""
 
 import gzip
 import json
@@ -58,7 +58,7 @@ ROWS = {
     MONITOR_LOG.path: dict.fromkeys(("received", "dropped", "acks", "gaps"), "1") | {"ts": "1.5"},
     PACKET_LOG.path: PACKET,
 }
-"""Of each kind of log a row that counts."""
+"""A valid row of each kind of log."""
 KINDS = {log.path: log for log in LOGS}
 TEXTS = {"user", "server", "nas", "session", "address", "subscriber", "username", "framed_addr"}
 TEXTS |= {"conn_state", "result", "proto", "service", "method", "uid", "id.orig_h", "id.resp_h"}
@@ -91,7 +91,7 @@ def in_json(kind: str, *rows: dict[str, str]) -> bytes:
 
 
 def rows_of(kind: Log) -> Callable[[Path], object]:
-    """What reads a kind of log, without what catches its errors."""
+    """Return the parser of a kind of log, without the decorator that catches its errors."""
     if kind is PACKET_LOG:
         return lambda path: sum(
             len(run.rows) for run in read_zeek_log.__wrapped__(path, PREFIXES, ReadStats())
@@ -183,7 +183,7 @@ def test_a_bad_first_line_of_a_json_log_is_counted_and_the_others_kept(tmp_path,
 
 
 @pytest.mark.parametrize("line", ["#separatorx", "#separator \\x0", "#separator \\U00110000"])
-def test_a_separator_that_is_none_is_named_and_the_rows_are_kept(tmp_path, line):
+def test_an_invalid_separator_is_named_and_the_rows_are_kept(tmp_path, line):
     path = tmp_path / "giscope_packets.log"
     path.write_bytes(in_tsv(PACKET_LOG.path, PACKET).replace(b"#separator \\x09", line.encode()))
     reading = ReadStats()
@@ -229,16 +229,18 @@ def test_whatever_is_raised_in_parsing_becomes_the_readers_own_error(tmp_path, e
         raise error
 
     for parser in (call, lambda path: list(iterate(path))):
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as raised:
             parser(tmp_path)
-        assert str(told.value).startswith(f"{tmp_path}: cannot be parsed: {type(error).__name__}: ")
-        assert "\n" not in str(told.value)
+        assert str(raised.value).startswith(
+            f"{tmp_path}: cannot be parsed: {type(error).__name__}: "
+        )
+        assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     "error", [MemoryError(), pa.ArrowMemoryError(), OSError(28, "full"), KeyboardInterrupt()]
 )
-def test_what_is_no_fault_of_the_bytes_stays_as_it_is(tmp_path, error):
+def test_errors_that_are_not_of_the_bytes_are_raised_unchanged(tmp_path, error):
     with pytest.raises(type(error)), untrusted.parsing(tmp_path):
         raise error
 
@@ -250,7 +252,7 @@ def test_networks_nested_too_deep_are_refused_in_a_line(tmp_path):
         load_networks(path)
 
 
-def test_front_ends_are_all_guarded():
+def test_every_front_end_has_the_decorator_that_catches_errors():
     from spark_jobs.capture.front_end import READERS
 
     assert set(READERS) == set(FrontEnd) - {FrontEnd.AUTO}

@@ -1,4 +1,4 @@
-"""Zeek's packet log: the same packets as the built-in reader, and what is wrong is said."""
+"""Zeek's packet log: the same packets as the built-in reader's; mistakes in it are reported."""
 
 import gzip
 import json
@@ -125,7 +125,7 @@ def test_values_come_as_written_plain_or_compressed(tmp_path, form, pack):
     assert (ping["ip_len"], ping["seq"], ping["user_port"], ping["sack"]) == (84, None, None, None)
 
 
-def test_fields_in_another_order(tmp_path):
+def test_fields_may_have_another_order(tmp_path):
     names = NAMES[::-1]
     backwards, _ = read(written(tmp_path, log([DATA, PING], names)))
     forwards, _ = read(written(tmp_path, log([DATA, PING])))
@@ -158,7 +158,7 @@ def test_missing_close_is_counted_and_all_rows_kept(tmp_path):
     assert (len(table), reading.skipped) == (2, {"not_closed": 1})
 
 
-def test_rotations_in_one_file_each_go_by_their_own_header(tmp_path):
+def test_rotated_logs_in_one_file_are_each_read_by_their_own_header(tmp_path):
     names = NAMES[::-1]
     table, reading = read(written(tmp_path, log([DATA]) + log([PING], names) + log([DATA])))
     assert table["ip_len"].to_pylist() == [60, 84, 60]
@@ -214,19 +214,19 @@ def test_time_out_of_range_is_counted(tmp_path):
     assert (len(table), reading.skipped) == (1, {"implausible_time": 1})
 
 
-def test_strangers_are_counted_not_kept(tmp_path):
+def test_packets_of_no_subscriber_are_counted_and_not_kept(tmp_path):
     table, reading = read(written(tmp_path, log([DATA, DATA | {"user": "192.0.2.1"}])))
     assert (len(table), reading.skipped) == (1, {"not_subscriber": 1})
 
 
-def test_runs_hold_their_own_sack_blocks(tmp_path):
+def test_runs_have_their_own_sack_blocks(tmp_path):
     rows = [DATA | {"sack": f"{i},{i + 1}"} for i in range(50)]
     path = written(tmp_path, "".join(log(rows[i : i + 10]) for i in range(0, 50, 10)))
     table, _ = read(path, batch_packets=7)
     assert table["sack"].to_pylist() == [[i, i + 1] for i in range(50)]
 
 
-def test_ingest_takes_a_log_and_says_which_front_end(warehouse, tmp_path, network):
+def test_ingest_reads_a_log_and_records_the_front_end(warehouse, tmp_path, network):
     path = written(tmp_path, log([DATA, DATA | {"seq": "x"}, PING]))
     result = ingest_capture(warehouse, network, path)
     assert (result.error, result.packets) == (None, 2)
@@ -234,7 +234,7 @@ def test_ingest_takes_a_log_and_says_which_front_end(warehouse, tmp_path, networ
     assert row == ("zeek-log", {"malformed_line": 1})
 
 
-def test_auto_goes_by_what_the_file_is(tmp_path):
+def test_automatic_front_end_depends_on_the_files_content(tmp_path):
     capture = CAPTURES / LOGS["gprs-aa-peak"]
     assert choose_front_end(FrontEnd.AUTO, capture) == FrontEnd.BUILTIN
     assert choose_front_end(FrontEnd.AUTO, written(tmp_path, log([]))) == FrontEnd.ZEEK_LOG
@@ -277,7 +277,7 @@ NO_ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_addresses_in_every_form(tmp_path, address):
+def test_addresses_in_every_form_are_read(tmp_path, address):
     from ipaddress import ip_address
 
     table, reading = read(written(tmp_path, log([DATA | {"server": address}])))
@@ -287,7 +287,7 @@ def test_addresses_in_every_form(tmp_path, address):
 
 
 @pytest.mark.parametrize("text", NO_ADDRESSES)
-def test_texts_that_are_no_addresses(tmp_path, text):
+def test_texts_that_are_no_addresses_are_malformed(tmp_path, text):
     table, reading = read(written(tmp_path, log([DATA, DATA | {"server": text}])))
     assert (len(table), reading.skipped) == (1, {"malformed_line": 1})
 
@@ -301,8 +301,8 @@ VALUES = st.one_of(
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2), min_size=1))
-def test_fast_way_takes_what_the_careful_one_does(tmp_path_factory, changes):
-    """Any text in any field: with the fast way switched off, rows and counts are the same."""
+def test_fast_parser_gives_the_rows_and_counts_of_the_careful_one(tmp_path_factory, changes):
+    """Any text in any field: with the fast parser switched off, rows and counts are the same."""
     rows = [(PING if i % 3 == 0 else DATA) | change for i, change in enumerate(changes)]
     path = written(tmp_path_factory.mktemp("log"), log(rows))
     both = []

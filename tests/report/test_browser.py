@@ -1,4 +1,4 @@
-"""The page as its readers meet it, in a browser."""
+"""The report's page and a connection's page, as a browser shows them."""
 
 import json
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_page_is_small_and_needs_nothing_from_outside(browser, report):
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
-def test_on_paper_figures_are_as_wide_as_the_sheet_and_then_as_before(browser, report):
+def test_figures_fit_the_sheet_when_printed_and_have_their_size_again_afterwards(browser, report):
     """A sheet of A4 has 703 px between its margins, and 1031 from top to bottom."""
     page = opened(browser, report)
     shape = """[...document.querySelectorAll('.plot')].map(p => {
@@ -113,7 +113,7 @@ RANGES = "['xaxis', 'yaxis2', 'yaxis3'].map(axis => plot._fullLayout[axis].range
 
 
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_connection_is_drawn_zoomed_and_seen_whole_again(browser, drawn_flow, width):
+def test_connection_is_drawn_and_zooms_in_and_out_again(browser, drawn_flow, width):
     """A drag along the time in the graph of sequence numbers; all graphs follow."""
     page = opened(browser, drawn_flow, width)
     wrong: list[str] = []
@@ -137,7 +137,7 @@ def test_connection_is_drawn_zoomed_and_seen_whole_again(browser, drawn_flow, wi
     assert wrong == []
 
 
-def test_ways_are_shown_in_turn(browser, drawn_flow):
+def test_directions_are_shown_one_at_a_time(browser, drawn_flow):
     page = opened(browser, drawn_flow)
     shown = "plot.data.filter(t => t.meta && t.visible).map(t => t.meta[0])"
     page.wait_for_function("plot.data")

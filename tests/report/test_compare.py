@@ -1,4 +1,4 @@
-"""Two selections beside each other: made-up days whose differences are known, and the demo's."""
+"""Comparisons of two selections: made-up days whose differences are known, and the demo's."""
 
 import hashlib
 from datetime import UTC, date, datetime
@@ -30,8 +30,9 @@ PEAK_HOUR, OFF_PEAK_HOUR = 9, 3
 """UTC; in Budapest 10 and 4 h."""
 
 
-def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
-    """Two days of 40 users; at peak set-up takes `slower` s longer and more packets are lost."""
+def made_up(demo, network, where, extra_delay: float, extra_loss: float) -> Warehouse:
+    """Make two days of 40 users; at peak the set-up takes `extra_delay` s longer and `extra_loss`
+    more is lost."""
     warehouse = Warehouse(where)
     publish_network(warehouse, network)
     random = np.random.default_rng(11)
@@ -43,7 +44,7 @@ def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
             user, hour = n % 40, (PEAK_HOUR, OFF_PEAK_HOUR)[n // 40 % 2]
             at_peak = hour == PEAK_HOUR
             start = datetime(day.year, day.month, day.day, hour, n % 60, tzinfo=UTC)
-            lost = random.binomial(100, 0.02 + lossier * at_peak)
+            lost = random.binomial(100, 0.02 + extra_loss * at_peak)
             rows.append(
                 usual
                 | {
@@ -52,7 +53,10 @@ def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
                     "start_ts": start,
                     "end_ts": start,
                     "setup_class": "optimal",
-                    "setup_delay": 1 + of_user[user] + random.normal(0, 0.2) + slower * at_peak,
+                    "setup_delay": 1
+                    + of_user[user]
+                    + random.normal(0, 0.2)
+                    + extra_delay * at_peak,
                     "data_packets_down": 100,
                     "lost_access_expected": float(lost),
                     "sack": user % 2 == 0,
@@ -66,14 +70,18 @@ def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
 @pytest.fixture(scope="module")
 def different(demo, networks, tmp_path_factory) -> Warehouse:
     return made_up(
-        demo, networks["aa-gprs"], tmp_path_factory.mktemp("different"), slower=0.3, lossier=0.012
+        demo,
+        networks["aa-gprs"],
+        tmp_path_factory.mktemp("different"),
+        extra_delay=0.3,
+        extra_loss=0.012,
     )
 
 
 @pytest.fixture(scope="module")
 def same(demo, networks, tmp_path_factory) -> Warehouse:
     return made_up(
-        demo, networks["aa-gprs"], tmp_path_factory.mktemp("same"), slower=0.0, lossier=0.0
+        demo, networks["aa-gprs"], tmp_path_factory.mktemp("same"), extra_delay=0.0, extra_loss=0.0
     )
 
 
@@ -81,7 +89,7 @@ def chosen(warehouse: Warehouse) -> Selection:
     return select(warehouse, None, None, None)
 
 
-def of(found: list[Comparison], metric: str, network: str = "aa-gprs") -> Comparison:
+def comparison_of(found: list[Comparison], metric: str, network: str = "aa-gprs") -> Comparison:
     return next(c for c in found if (c.network.name, c.metric) == (network, metric))
 
 
@@ -91,7 +99,7 @@ def test_metrics_shown_are_those_of_the_mart():
 
 def test_known_difference_is_found(different):
     found = comparisons(chosen(different), PEAK, OFF_PEAK)
-    delay, loss = of(found, "setup_delay"), of(found, "loss_access")
+    delay, loss = comparison_of(found, "setup_delay"), comparison_of(found, "loss_access")
     assert delay.significant
     assert loss.significant
     assert delay.difference.interval.low < 0.3 < delay.difference.interval.high
@@ -101,30 +109,30 @@ def test_known_difference_is_found(different):
     assert "points more at peak than off-peak" in loss.sentence
 
 
-def test_none_is_claimed_where_there_is_none(same):
+def test_no_difference_is_claimed_where_there_is_none(same):
     found = comparisons(chosen(same), PEAK, OFF_PEAK)
     assert {c.metric for c in found} >= {"setup_delay", "loss_access"}
     assert not any(c.significant for c in found)
-    assert "no difference beyond chance" in of(found, "setup_delay").sentence
+    assert "no difference beyond chance" in comparison_of(found, "setup_delay").sentence
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [("hours=10-11", "hours=4-5"), ("hours=peak,sack=yes", "hours=off-peak,sack=yes")],
 )
-def test_any_two_selections(different, first, second):
+def test_any_two_selections_can_be_compared(different, first, second):
     found = comparisons(chosen(different), parse_subset(first), parse_subset(second))
-    assert of(found, "loss_access").significant
+    assert comparison_of(found, "loss_access").significant
 
 
-def test_options_are_told_by_connections_that_agreed_on_them(different):
+def test_comparisons_by_options_leave_out_the_metrics_of_the_set_up(different):
     found = comparisons(chosen(different), parse_subset("sack=yes"), parse_subset("sack=no"))
     assert "setup_delay" not in {c.metric for c in found}
-    assert not of(found, "loss_access").significant
+    assert not comparison_of(found, "loss_access").significant
 
 
-def test_flows_and_marts_tell_the_same(demo):
-    """By options the flows are read."""
+def test_sums_of_flows_and_of_marts_are_equal(demo):
+    """Comparisons by options read the flows, others the marts."""
     update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     source = compare._measures_by_options(selection)
@@ -139,7 +147,7 @@ def test_flows_and_marts_tell_the_same(demo):
 
 
 def rows_of(warehouse: Warehouse, table: Table) -> pd.DataFrame:
-    """A table's rows of mobiles' connections by pandas, with the period and the group of users."""
+    """Read a table's rows by pandas, with their period and user group."""
     rows = pd.concat(
         pq.read_table(path, partitioning=None).to_pandas().assign(network=path.parts[-3][8:])
         for path in warehouse.files(table)
@@ -156,15 +164,15 @@ def rows_of(warehouse: Warehouse, table: Table) -> pd.DataFrame:
 
 
 def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
-    """What each connection, or period of a channel rate, adds to the metrics, without the marts."""
+    """Return what each connection, or channel rate, adds to the metrics, without the marts."""
     flows = rows_of(warehouse, FLOWS)
     flows = flows[flows["initiator"] == "mobile"]
     rates = rows_of(warehouse, CHANNEL_RATES)
-    data, lost_before_gi = flows["data_packets_down"], flows["lost_internet_expected"]
+    data, lost_internet = flows["data_packets_down"], flows["lost_internet_expected"]
     known = flows["lost_access_expected"].notna() & (data > 0)
     well = flows["setup_class"].isin(["optimal", "slight_problem"])
     large = flows["payload_bytes_down"] > 32768
-    tops_and_bottoms = {
+    numerators_and_denominators = {
         "setup_delay": (flows, flows["setup_delay"], 1),
         "setup_failed": (flows, (~well).where(flows["setup_class"].notna()), 1),
         "rtt_access": (flows, flows["rtt_access"], 1),
@@ -173,7 +181,7 @@ def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
             rates, 8 * rates["ip_bytes"], (rates["end_ts"] - rates["start_ts"]).dt.total_seconds(),
         ),
         "loss_access": (flows, flows["lost_access_expected"].where(known), data),
-        "loss_internet": (flows, lost_before_gi.where(known), data + lost_before_gi),
+        "loss_internet": (flows, lost_internet.where(known), data + lost_internet),
         "throughput": (flows, flows["throughput_received"], 1),
         "goodput": (flows, flows["goodput"].where(large), 1),
         "parallel": (flows, (flows["parallel"] > 1).where(flows["parallel"].notna()), 1),
@@ -184,7 +192,7 @@ def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
             metric=metric, measured=1, numerator=numerator.astype(float), denominator=denominator
         )
         .dropna()
-        for metric, (rows, numerator, denominator) in tops_and_bottoms.items()
+        for metric, (rows, numerator, denominator) in numerators_and_denominators.items()
     ]
     return pd.concat(parts)
 
@@ -200,9 +208,9 @@ def test_differences_are_those_of_the_flows(demo):
     assert {network for network, _ in found} == {"aa-gprs"}
     assert set(found) == set(expected.index)
     for key, row in expected.iterrows():
-        told = found[key].difference
-        assert (told.first, told.second) == pytest.approx((row["first"], row["second"])), key
-        ends = told.interval.low, told.interval.high
+        shown = found[key].difference
+        assert (shown.first, shown.second) == pytest.approx((row["first"], row["second"])), key
+        ends = shown.interval.low, shown.interval.high
         assert ends == pytest.approx((row["low"], row["high"])), key
         assert found[key].significant == row["claimed"], key
     beyond = {metric for (_, metric), row in expected.iterrows() if row["claimed"]}
@@ -212,8 +220,8 @@ def test_differences_are_those_of_the_flows(demo):
 
 
 @pytest.mark.parametrize("true", [0.0, 0.3])
-def test_intervals_hold_a_difference_as_often_as_promised(true):
-    """Of halves with different users: of the fewer ones off-peak, none is taken for another."""
+def test_intervals_contain_the_true_difference_as_often_as_claimed(true):
+    """Halves with different users: none of the fewer ones off-peak is taken for another."""
     found = comparisons(selection_of(of_other_users(true, draws=400)), PEAK, OFF_PEAK)
     intervals = [c.difference.interval for c in found]
     assert len(intervals) == 400
@@ -232,8 +240,8 @@ def test_a_network_without_off_peak_changes_nothing_of_the_others():
     assert (ours.low, ours.high, ours.p) == pytest.approx((theirs.low, theirs.high, theirs.p))
 
 
-def test_groups_of_two_networks_are_other_users():
-    """Of the same numbers, by chance with the same levels: nothing cancels."""
+def test_user_groups_of_two_networks_are_different_users():
+    """Groups of the same numbers, by chance with the same levels, do not cancel."""
     rows = of_other_users(0.3, draws=1)
     one, other = (rows[rows["period"] == period] for period in ("peak", "off_peak"))
     selection = selection_of(pd.concat([one, other.assign(network="n1", period="peak")]))
@@ -246,8 +254,8 @@ def test_groups_of_two_networks_are_other_users():
     assert same.high - same.low < 0.95 * (apart.high - apart.low)
 
 
-def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
-    """Those that nobody asked for have no note either."""
+def test_comparison_of_two_networks_has_no_note_on_networks_left_out(demo):
+    """Nor on networks that were not asked for."""
     update_marts(demo.warehouse)
     first, second = (
         parse_subset("network=aa-gprs,hours=peak"),
@@ -272,12 +280,12 @@ def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
         ("mss=huge", "no value of mss"),
     ],
 )
-def test_halves_that_are_none(text, reason):
+def test_invalid_subsets_are_refused(text, reason):
     with pytest.raises(UserError, match=reason):
         parse_subset(text)
 
 
-def test_networks_are_compared_one_with_one(demo):
+def test_two_networks_make_one_comparison(demo):
     update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     pair = comparisons(
@@ -290,18 +298,18 @@ def test_networks_are_compared_one_with_one(demo):
         comparisons(selection, parse_subset("network=zz"), parse_subset("hours=peak"))
 
 
-def test_page(different, tmp_path):
-    """The first section has a row a metric; then come the days."""
+def test_page_has_the_comparison_first_and_then_the_days(different, tmp_path):
+    """The comparison has a row for each metric."""
     path = write_report(different, tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
     assert next(iter(page.rows)) == "compare"
-    told = page.row("compare", SHOWN_METRICS["loss_access"].title)
-    assert told[0].endswith(" %")
-    assert told[2].startswith("● 1.")
+    shown = page.row("compare", SHOWN_METRICS["loss_access"].title)
+    assert shown[0].endswith(" %")
+    assert shown[2].startswith("● 1.")
     assert 'id="days-aa-gprs"' in path.read_text(encoding="utf-8")
 
 
-def test_days_held_back_stand_on_the_first_page(different, tmp_path):
+def test_page_lists_days_that_are_held_back(different, tmp_path):
     """Newest first, with the reasons, even if long ago; of the others the last seven."""
     checks = [(date(2004, 2, n), True) for n in range(10, 20)] + [(date(2004, 1, 3), False)]
     for day, passed in checks:
@@ -319,7 +327,7 @@ def test_days_held_back_stand_on_the_first_page(different, tmp_path):
     assert rows[-1][1:] == ["aa-gprs", "held back", "half skipped"]
 
 
-def test_compare_is_given_twice(different, tmp_path):
+def test_option_compare_must_be_given_twice(different, tmp_path):
     runner = CliRunner()
     common = ["report", "--warehouse", str(different.root), "--output", str(tmp_path / "c.html")]
     once = runner.invoke(app, [*common, "--compare", "hours=peak"])
@@ -330,8 +338,8 @@ def test_compare_is_given_twice(different, tmp_path):
     assert set(page.rows) == {"compare", "quality"}
 
 
-def test_what_is_of_fewer_than_min_users_is_not_compared(demo, network, tmp_path):
-    """Of 40 users, half with SACK."""
+def test_selections_of_fewer_than_min_users_are_not_compared(demo, network, tmp_path):
+    """40 users, half of them with SACK."""
     careful = network.model_copy(update={"min_users": 21})
     selection = select(made_up(demo, careful, tmp_path / "w", 0.3, 0.0), None, None, None)
     assert comparisons(selection, PEAK, OFF_PEAK)

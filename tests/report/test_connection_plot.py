@@ -1,4 +1,4 @@
-"""What a connection's page draws, of exchanges that a reader can work out.
+"""What a connection's page draws, for exchanges that a reader can work out.
 
 d1 is bytes 1 to 1000 of the stream, for its SYN is seen; d2 1001 to 2000; see `segments`.
 """
@@ -26,7 +26,7 @@ SECOND = 1_000_000
 
 
 def drawn(lines: list[Packet]) -> tuple[ConnectionPackets, Connection]:
-    """The one connection of an exchange."""
+    """Return the one connection of an exchange, as its page draws it."""
     made = partition(sorted(lines, key=lambda p: p.us))
     tables = {table.name: rows(made) for table, rows in ROWS.items()}
     (flow,) = tables["flows"].to_pylist()
@@ -38,11 +38,11 @@ def drawn(lines: list[Packet]) -> tuple[ConnectionPackets, Connection]:
     return exchange, connection
 
 
-def traces(lines: list[Packet], way: str = "down") -> dict[str, dict]:
-    """What is drawn of a way, by its name, arrays unpacked."""
+def traces(lines: list[Packet], direction: str = "down") -> dict[str, dict]:
+    """Return what is drawn of a direction, by its name, arrays unpacked."""
     found = figure(*drawn(lines))["data"]
-    of_way = [trace for trace in found if trace.get("meta", [way])[0] == way]
-    return {trace["name"]: unpacked(trace) for trace in of_way}
+    own = [trace for trace in found if trace.get("meta", [direction])[0] == direction]
+    return {trace["name"]: unpacked(trace) for trace in own}
 
 
 def unpacked(value):
@@ -54,7 +54,7 @@ def unpacked(value):
 
 
 def strokes(trace: dict) -> list[tuple[float, float, float]]:
-    """(time, lowest, highest number) of each."""
+    """Return (time, lowest number, highest number) of each vertical stroke."""
     half = trace["error_y"]["array"]
     rows = zip(trace["x"], trace["y"] - half, trace["y"] + half, strict=True)
     return [(round(float(x), 6), float(low), float(high)) for x, low, high in rows]
@@ -64,14 +64,14 @@ def points(trace: dict) -> list[tuple[float, float]]:
     return [(round(float(x), 6), float(y)) for x, y in zip(trace["x"], trace["y"], strict=True)]
 
 
-def with_timeout() -> list[Packet]:
-    """d1, d2 and d3 at once, all lost; d1' 3 s later by the timer, and d2', d3' in slow start."""
+def with_rto_expiry() -> list[Packet]:
+    """d1, d2 and d3 at once, all lost; d1' after the RTO of 3 s, and d2', d3' in slow start."""
     at = 900_000
     lines = [*opened(), sent(at, 1), sent(at + 1000, 2), sent(at + 2000, 3)]
-    again = at + 3 * SECOND
-    lines += [sent(again, 1), acked(again + RTT_US, 1)]
-    lines += [sent(again + RTT_US + 100_000, 2), sent(again + RTT_US + 101_000, 3)]
-    return [*lines, acked(again + 2 * RTT_US + 100_000 + SLOT_US, 3)]
+    expiry = at + 3 * SECOND
+    lines += [sent(expiry, 1), acked(expiry + RTT_US, 1)]
+    lines += [sent(expiry + RTT_US + 100_000, 2), sent(expiry + RTT_US + 101_000, 3)]
+    return [*lines, acked(expiry + 2 * RTT_US + 100_000 + SLOT_US, 3)]
 
 
 def test_strokes_are_the_segments_and_lines_the_acks():
@@ -89,15 +89,15 @@ def test_strokes_are_the_segments_and_lines_the_acks():
     assert frame == 6  # the seventh packet: SYN, SYN ACK, ACK, request, d1, its ACK, d2
 
 
-def test_outstanding_is_what_is_sent_less_what_is_acknowledged():
+def test_in_flight_is_what_is_sent_less_what_is_acknowledged():
     lines = [*opened(), sent(900_000, 1), sent(901_000, 2), acked(1_600_000, 1)]
     graph = traces([*lines, acked(1_700_000, 2)])
     assert points(graph["in flight"])[-4:] == [(0.9, 1000), (0.901, 2000), (1.6, 1000), (1.7, 0)]
     assert graph["advertised window"]["y"][-1] == 8192
 
 
-def test_retransmissions_are_told_by_cause_and_losses_marked():
-    graph = traces(with_timeout())
+def test_retransmissions_are_drawn_by_cause_and_losses_are_marked():
+    graph = traces(with_rto_expiry())
     assert strokes(graph["retransmission: RTO expiry"]) == [(3.9, 1, 1001)]
     assert strokes(graph["retransmission: slow start"]) == [(4.6, 1001, 2001), (4.601, 2001, 3001)]
     assert points(graph["lost on the access side"]) == [(0.9, 501), (0.901, 1501), (0.902, 2501)]
@@ -105,16 +105,16 @@ def test_retransmissions_are_told_by_cause_and_losses_marked():
     assert "spurious: data had arrived" not in graph
 
 
-def test_needless_retransmission_is_marked():
-    """d1 arrives, its ACK is late; the timer sends it again."""
-    at, again = 900_000, 900_000 + 3 * SECOND
-    lines = [*opened(), sent(at, 1), sent(again, 1), acked(again + 100_000, 1)]
-    lines += [acked(again + RTT_US + SLOT_US, 1), sent(again + 2 * SECOND, 2)]
-    graph = traces([*lines, acked(again + 2 * SECOND + RTT_US, 2)])
+def test_spurious_retransmission_is_marked():
+    """d1 arrives, its ACK is late; the RTO expires and d1 is retransmitted."""
+    at, expiry = 900_000, 900_000 + 3 * SECOND
+    lines = [*opened(), sent(at, 1), sent(expiry, 1), acked(expiry + 100_000, 1)]
+    lines += [acked(expiry + RTT_US + SLOT_US, 1), sent(expiry + 2 * SECOND, 2)]
+    graph = traces([*lines, acked(expiry + 2 * SECOND + RTT_US, 2)])
     assert points(graph["spurious: data had arrived"]) == [(3.9, 501)]
 
 
-def test_sack_blocks_are_strokes_and_what_came_twice_is_told():
+def test_sack_blocks_are_strokes_and_data_that_arrived_twice_is_marked():
     lines = [*opened(sack=True), *(sent(900_000 + 1000 * n, n) for n in (1, 2, 3))]
     lines += [acked(1_600_000, 1), acked(1_700_000, 1, (3, 3)), sent(1_900_000, 2)]
     lines += [acked(2_600_000, 3), acked(2_700_000, 3, (2, 2))]
@@ -139,13 +139,13 @@ def test_window_of_unknown_scale_is_not_drawn():
     assert "Gi did not see both SYNs" in text
 
 
-def test_scaled_window():
+def test_window_is_drawn_scaled():
     lines = [replace(p, ws=2) if "SYN" in p.flags else p for p in started(first=1)]
     assert points(traces(lines)["advertised window"])[-1][1] == 4 * 8192
 
 
-def test_band_is_what_limited_it():
-    exchange, connection = drawn(with_timeout())
+def test_band_shows_what_limited_the_transfer():
+    exchange, connection = drawn(with_rto_expiry())
     assert_sums_are_the_flows(exchange, connection)
     recovery = exchange.intervals[exchange.intervals["limit"] == LIMITS.index("recovery")]
     assert recovery["end"].max() == pytest.approx(5.3, abs=0.2)
@@ -158,10 +158,12 @@ def assert_sums_are_the_flows(exchange: ConnectionPackets, connection: Connectio
         assert mine == pytest.approx(connection.flow[f"limited_{name}"], abs=2e-6), name
     assert (np.diff(exchange.intervals["start"]) > 0).all()
     overlap = exchange.intervals["end"][:-1] - exchange.intervals["start"][1:]
-    assert overlap.max(initial=0) < 0.01  # where a server sends before it is believed to have heard
+    assert (
+        overlap.max(initial=0) < 0.01
+    )  # where a server sends before its estimated receipt of the ACK
 
 
-def test_bands_of_real_connections_sum_up_to_their_rows(demo):
+def test_bands_of_the_demos_connections_sum_up_to_their_rows(demo):
     ids = (
         demo.warehouse.connect()
         .sql("""
@@ -203,7 +205,7 @@ def test_page_says_what_is_not_known(lines, words):
     assert words in text
 
 
-def test_upload_is_shown_first_where_it_is_more():
+def test_uplink_is_shown_first_where_it_has_more_data():
     """The request has 200 bytes; without d1 it is all there is."""
     lines = [*opened(), Packet(800_000, "down", frozenset({"ACK"}), seq=500, ack=300)]
     shown = {t["name"]: t for t in figure(*drawn(lines))["data"] if t.get("visible") is True}
@@ -211,12 +213,12 @@ def test_upload_is_shown_first_where_it_is_more():
     assert traces(started(first=1), "up")["data"]["meta"] == ["up", True]
 
 
-def test_what_is_thinned_is_said():
+def test_page_notes_that_a_plot_is_thinned():
     exchange, _ = drawn(started(first=1))
     assert thinning_notes(exchange) == []
     many = replace(exchange.down, segments=np.repeat(exchange.down.segments, MAX_DRAWN))
-    (told,) = thinning_notes(replace(exchange, down=many))
-    assert told.startswith(f"There are {len(many.segments):,} segments in one direction")
+    (note,) = thinning_notes(replace(exchange, down=many))
+    assert note.startswith(f"There are {len(many.segments):,} segments in one direction")
 
 
 def test_every_cause_of_the_table_is_drawn():

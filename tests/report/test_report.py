@@ -1,5 +1,5 @@
-"""The page: its numbers are the tables', it needs nothing from outside, it refuses what is not
-there."""
+"""The report's page: its numbers are those of the tables, it loads nothing from outside, and what
+does not exist is refused."""
 
 import re
 from datetime import date
@@ -21,7 +21,7 @@ from spark_jobs.warehouse import Warehouse
 
 
 class Page(HTMLParser):
-    """A page's sections: texts of table cells by row, and every address it refers to."""
+    """A page's sections: texts of its tables' cells by row, and every address that it loads."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -53,7 +53,7 @@ class Page(HTMLParser):
             self.rows[self.section][-1][-1] += data.replace("\N{NO-BREAK SPACE}", " ")
 
     def row(self, section: str, *beginning: str) -> list[str]:
-        """The rest of the one row that begins so."""
+        """Return the rest of the one row that begins with these texts."""
         found = [r for r in self.rows[section] if r[: len(beginning)] == list(beginning)]
         assert len(found) == 1, (section, beginning, found)
         return found[0][len(beginning) :]
@@ -84,12 +84,12 @@ def test_table_1_shows_the_flows_and_their_shares(demo, page):
     assert shown.startswith(f"{100 * sack:.1f} % (")
 
 
-def test_table_1_stands_beside_the_papers_values(page):
+def test_table_1_has_the_papers_values_beside_its_own(page):
     assert page.row("table1", "TCP connections")[-2:] == ["12,587,056", "225,932"]
     assert page.row("table1", "SACK enabled")[-2:] == ["55.49 %", "59.48 %"]
 
 
-def test_fig04_numbers_are_the_flows_round_trips(demo, page):
+def test_fig04_shows_the_rtts_of_the_flows(demo, page):
     count, mean = one(
         demo,
         """
@@ -143,7 +143,7 @@ def test_numbers_are_those_of_the_flows(demo, page, network):
     )
 
 
-def test_intervals_are_those_of_the_users(demo, page):
+def test_intervals_agree_with_resampled_users(demo, page):
     """Resampling users gives about the interval that the report shows for a mean and a median."""
     rows = flows(demo, ["throughput_received"]).dropna()
     rows = rows[rows["network"] == "aa-gprs"]
@@ -162,7 +162,7 @@ def test_intervals_are_those_of_the_users(demo, page):
 
 
 def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[float, float]:
-    """The ends of the interval of a share in %, from resampling users."""
+    """Return the ends of the interval of a share in %, from resampling users."""
     sums = pd.DataFrame({"part": part * weight, "whole": weight}).groupby(rows["user"]).sum()
     random = np.random.default_rng(5)
     drawn = sums.to_numpy()[random.integers(0, len(sums), (4000, len(sums)))].sum(axis=1)
@@ -170,20 +170,24 @@ def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[f
     return low, high
 
 
-def told(text: str) -> tuple[float, float, float]:
-    """A value and the ends of its interval."""
+def value_and_interval(text: str) -> tuple[float, float, float]:
+    """Read a value and the ends of its interval."""
     low, high = (float(end) for end in re.search(r"\((.*) to (.*)\)", text).groups())
     return value(text), low, high
 
 
 @pytest.mark.parametrize("network", ["aa-gprs", "bb-gprs", "cc-dialup"])
-def test_bars_of_fig11_have_the_users_intervals(demo, page, network):
-    """From the Parquet files; where a bar is of few connections, bootstrap's ends are too close to
-    compare with."""
+def test_intervals_of_fig11_agree_with_resampled_users(demo, page, network):
+    """From the Parquet files; where a bar is of few connections, the bootstrap's interval is too
+    narrow to compare with."""
     rows = flows(demo, ["user_throughput", "b_tcp", "b_other"]).dropna()
     rows = rows[rows["network"] == network]
     place = np.floor(20 * rows["b_tcp"] / (rows["b_tcp"] + rows["b_other"])).astype(int)
-    shown = {r[1]: told(r[2]) for r in page.rows["fig11"] if r[0] == network and len(r) == 3}
+    shown = {
+        r[1]: value_and_interval(r[2])
+        for r in page.rows["fig11"]
+        if r[0] == network and len(r) == 3
+    }
     assert len(shown) == place.nunique()
     for name, at in {"1: single": 20, "0.70 to below 0.75": 14}.items():
         found, low, high = shown[name]
@@ -203,7 +207,7 @@ PEAKS = {
 
 
 @pytest.mark.parametrize(("network", "peak"), list(PEAKS))
-def test_peaks_of_fig07_have_the_users_intervals(demo, page, network, peak):
+def test_intervals_of_fig07_agree_with_resampled_users(demo, page, network, peak):
     parts = [pd.read_parquet(path, partitioning=None)
              for path in demo.warehouse.files(CHANNEL_RATES)
              if path.parent.parent.name == f"network={network}"]  # fmt: skip
@@ -212,7 +216,7 @@ def test_peaks_of_fig07_have_the_users_intervals(demo, page, network, peak):
     inside = rows["rate"].between(*PEAKS[network, peak])
     shown = next(r for r in page.rows["fig07"] if r[:2] == [network, peak] and len(r) == 6)
     assert int(shown[5]) == inside.sum()
-    found, low, high = told(shown[4])
+    found, low, high = value_and_interval(shown[4])
     assert found == pytest.approx(100 * weight[inside].sum() / weight.sum(), abs=0.051)
     ends = resampled(rows, inside, weight)
     assert high - low == pytest.approx(ends[1] - ends[0], rel=0.35)
@@ -220,12 +224,12 @@ def test_peaks_of_fig07_have_the_users_intervals(demo, page, network, peak):
     mine = rows[inside].sort_values("rate")
     half = np.searchsorted(weight[mine.index].cumsum(), weight[inside].sum() / 2)
     median = mine["rate"].iloc[half] / 1000
-    middle, low, high = told(shown[3])
+    middle, low, high = value_and_interval(shown[3])
     assert middle == pytest.approx(median, rel=0.02)
     assert low <= middle <= high
 
 
-def test_a_peak_of_few_has_no_interval():
+def test_a_peak_of_few_samples_or_users_has_no_interval():
     """Four periods of four users; five of two."""
 
     def row(user: int, samples: int, rate_bin: int) -> dict:
@@ -239,13 +243,13 @@ def test_a_peak_of_few_has_no_interval():
     assert _share_of_time([*common, *enough], enough).value == pytest.approx(20 / 80)
 
 
-def test_nothing_is_said_of_too_few(demo, page):
+def test_values_of_too_few_transfers_or_users_are_not_shown(demo, page):
     """Two of cc-dialup's single transfers lost 3 % and more; one of its users has large windows."""
     assert page.row("fig10", "cc-dialup", "3 % and more") == ["2", *["too few"] * 3]
     assert page.row("table3-dialup", "window high")[0] == "too few"
 
 
-def test_access_technologies_are_never_added_up(demo, page):
+def test_networks_of_different_access_are_never_added_up(demo, page):
     assert {s for s in page.rows if s.startswith("table3")} == {"table3-gprs", "table3-dialup"}
     rows = flows(demo, ["single", "request_response", "goodput", "payload_bytes_down", "sack"])
     rows = rows[rows["goodput"].notna() & (rows["payload_bytes_down"] > 32768)]
@@ -257,18 +261,18 @@ def test_access_technologies_are_never_added_up(demo, page):
         assert value(overall[1]) == pytest.approx(mine["goodput"].mean() / 1000, abs=0.051)
 
 
-def test_networks_are_not_added_up_where_that_turns_an_effect_round():
+def test_networks_are_not_added_up_where_that_reverses_an_effect():
     """In either network SACK is a tenth slower; the fast one has it more often."""
 
     def row(network: str, sack: str, flows: int, goodput: float) -> dict:
         return {"network": network, "sack": sack, "flows": flows, "goodput_sum": flows * goodput}
 
-    turned_round = [
+    reversed_effect = [
         row("slow", "yes", 10, 18), row("slow", "no", 90, 20),
         row("fast", "yes", 90, 180), row("fast", "no", 10, 200),
     ]  # fmt: skip
-    assert pooling_reverses(turned_round, "sack")
-    assert not pooling_reverses(turned_round[:2], "sack")
+    assert pooling_reverses(reversed_effect, "sack")
+    assert not pooling_reverses(reversed_effect[:2], "sack")
     alike = [row("slow", "yes", 50, 18), row("slow", "no", 50, 20),
              row("fast", "yes", 50, 180), row("fast", "no", 50, 200)]  # fmt: skip
     assert not pooling_reverses(alike, "sack")
@@ -301,7 +305,7 @@ def test_empty_warehouse_is_refused(tmp_path):
         write_report(Warehouse(tmp_path / "w"), tmp_path / "r.html")
 
 
-def test_folder_that_is_not_there_is_refused(demo, tmp_path):
+def test_missing_folder_is_refused(demo, tmp_path):
     missing = tmp_path / "missing" / "r.html"
     with pytest.raises(UserError, match=re.escape(str(missing))):
         write_report(demo.warehouse, Path(missing))

@@ -1,4 +1,4 @@
-"""`giscope why`: what the tables hold of a connection, in five sentences."""
+"""`giscope why`: what the tables have on a connection, in five sentences."""
 
 import re
 
@@ -12,13 +12,13 @@ from spark_jobs.warehouse import Warehouse
 
 
 def ask(demo, question: str) -> dict:
-    """One row of the demo's flows."""
+    """Return one row of the demo's flows."""
     answer = demo.warehouse.connect().sql(f"select * from flows where {question} limit 1")
     (row,) = answer.fetchall()
     return dict(zip(answer.columns, row, strict=True))
 
 
-def test_five_sentences_hold_the_tables_numbers(demo):
+def test_five_sentences_have_the_numbers_of_the_tables(demo):
     flow = ask(demo, "retransmissions > 20 and rto_expiries > 1 and lost_access > 5")
     speed, limits, losses, retransmissions, stalls = explanation(
         read_connection(demo.warehouse, flow["flow_id"])
@@ -41,7 +41,7 @@ def test_five_sentences_hold_the_tables_numbers(demo):
     assert f"for {seconds:.1f} s in total" in stalls
 
 
-def test_share_named_first_is_the_largest_limit(demo):
+def test_largest_limit_is_named_first(demo):
     flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
         " % the mobile's window was full"
@@ -49,7 +49,7 @@ def test_share_named_first_is_the_largest_limit(demo):
     )
 
 
-def test_connection_that_never_came_about_is_not_known(demo):
+def test_limits_and_retransmissions_of_an_unanswered_connection_are_unknown(demo):
     flow = ask(demo, "setup_class = 'no_response'")
     _, limits, losses, retransmissions, stalls = explanation(
         read_connection(demo.warehouse, flow["flow_id"])
@@ -60,7 +60,7 @@ def test_connection_that_never_came_about_is_not_known(demo):
     assert stalls == "The connection never stalled."
 
 
-def test_unknown_flow_is_the_users_mistake(demo, capsys):
+def test_unknown_flow_is_a_user_error(demo, capsys):
     with pytest.raises(UserError, match="no flow 7"):
         read_connection(demo.warehouse, 7)
     with pytest.raises(SystemExit) as stop:

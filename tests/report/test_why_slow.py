@@ -1,5 +1,5 @@
-"""The report's part of why transfers were slow: its numbers are the tables', and it says so where
-there are none."""
+"""The report's part on why transfers were slow: its numbers are those of the tables, and it says
+so where there are none."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import DAY, NOON
 from made_up import flow, publish
-from test_report import Page, told, value
+from test_report import Page, value, value_and_interval
 
 from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
 from schemas.flows import LIMITS
@@ -23,11 +23,11 @@ from spark_jobs.warehouse import Warehouse
 
 SECTIONS = ("limits", "windows", "rtt-by-flight", "largest-rtt", "retransmissions", "rto", "stalls")
 PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
-"""Of flows, the peak hour of the demo, in UTC."""
+"""Condition on flows: those of the demo's peak hour (UTC)."""
 
 
 def text_of(warehouse: Warehouse, folder: Path) -> str:
-    """The page of a warehouse whose flows are made."""
+    """Return the text of the page of a warehouse that has its flows."""
     update_marts(warehouse)
     return write_report(warehouse, folder / "report.html").read_text(encoding="utf-8")
 
@@ -46,7 +46,7 @@ def one(demo, query: str) -> tuple:
     return row
 
 
-def test_what_limited_transfers_is_the_share_of_the_flows_time(demo, page):
+def test_limits_are_their_shares_of_the_flows_time(demo, page):
     times = [f"sum(limited_{limit})" for limit in LIMITS]
     count, *limited = one(demo, f"select count(limited_channel), {', '.join(times)} from flows "
                                 f"where {PEAK}")  # fmt: skip
@@ -73,8 +73,8 @@ def test_throughput_by_window_is_the_flows_mean(demo, page):
     assert value(shown[1]) == pytest.approx(mean, abs=0.051)
 
 
-def test_round_trips_by_flight_are_those_of_the_table(demo, page):
-    trips = (
+def test_rtts_by_flight_are_those_of_the_table(demo, page):
+    samples = (
         demo.warehouse.connect()
         .sql("""
         select rtt, flight from rtt_samples
@@ -82,38 +82,38 @@ def test_round_trips_by_flight_are_those_of_the_table(demo, page):
     """)
         .df()
     )
-    shown = page.row("rtt-by-flight", "cc-dialup", "peak", f"{len(trips):,}")
+    shown = page.row("rtt-by-flight", "cc-dialup", "peak", f"{len(samples):,}")
     mean, *quartiles = shown[:4]
-    assert value(mean) == pytest.approx(trips["rtt"].mean(), abs=0.0051)
-    expected = trips["rtt"].quantile([0.25, 0.5, 0.75])
+    assert value(mean) == pytest.approx(samples["rtt"].mean(), abs=0.0051)
+    expected = samples["rtt"].quantile([0.25, 0.5, 0.75])
     assert [value(text) for text in quartiles] == pytest.approx(list(expected), rel=0.05)
-    inside = trips[(trips["flight"] >= 8192) & (trips["flight"] < 11585)]
+    inside = samples[(samples["flight"] >= 8192) & (samples["flight"] < 11585)]
     shown = page.row("rtt-by-flight", "cc-dialup", "peak", "8,192")
     assert shown[0] == f"{len(inside):,}"
     assert value(shown[2]) == pytest.approx(inside["rtt"].median(), rel=0.05)
 
 
-def test_longest_round_trips_are_those_of_the_links(demo, page):
-    longest = demo.warehouse.connect().sql(
+def test_largest_rtts_are_those_of_the_links(demo, page):
+    largest = demo.warehouse.connect().sql(
         "select rtt_max from links where network = 'bb-gprs'"
     ).df()["rtt_max"]  # fmt: skip
     count, median, _, most, *above, _ = page.row("largest-rtt", "bb-gprs", "peak")
-    assert count == f"{len(longest)}"
-    assert value(most) == pytest.approx(longest.max(), rel=0.02)
-    middle, low, high = told(median)
+    assert count == f"{len(largest)}"
+    assert value(most) == pytest.approx(largest.max(), rel=0.02)
+    middle, low, high = value_and_interval(median)
     assert low < middle < high
-    assert middle == pytest.approx(longest.median(), rel=0.03)
-    assert [told(text)[0] for text in above] == pytest.approx(
-        [100 * (longest > limit).mean() for limit in (5, 10, 30)], abs=2.1
+    assert middle == pytest.approx(largest.median(), rel=0.03)
+    assert [value_and_interval(text)[0] for text in above] == pytest.approx(
+        [100 * (largest > limit).mean() for limit in (5, 10, 30)], abs=2.1
     )
 
 
 def test_retransmissions_are_those_of_the_table_by_their_cause(demo, page):
     where = f"{PEAK} and sack and not timestamps and retransmissions is not null"
-    (packets, timeouts) = one(
+    (packets, expiries) = one(
         demo, f"select sum(data_packets_down), sum(rto_expiries) from flows where {where}"
     )
-    data, timer, needless, soon = one(
+    data, timer, spurious, spurious_expiries = one(
         demo,
         f"""
         select count(*) filter (cause = 'fast'),
@@ -126,25 +126,25 @@ def test_retransmissions_are_those_of_the_table_by_their_cause(demo, page):
     )
     shown = page.row("retransmissions", "aa-gprs", "peak", "SACK")
     assert shown[0] == f"{packets:,}"
-    found = [told(text)[0] for text in (*shown[1:4], shown[5])]
-    expected = [100 * data / packets, 100 * timer / packets, 100 * needless, 100 * soon]
-    assert found == pytest.approx(expected, abs=0.051)
-    assert float(shown[4]) == pytest.approx(1000 * timeouts / packets, abs=0.051)
+    found = [value_and_interval(text)[0] for text in (*shown[1:4], shown[5])]
+    expected = [data / packets, timer / packets, spurious, spurious_expiries]
+    assert found == pytest.approx([100 * share for share in expected], abs=0.051)
+    assert float(shown[4]) == pytest.approx(1000 * expiries / packets, abs=0.051)
 
 
-def test_timeouts_are_weighted_with_how_long_they_lasted(demo, page):
-    timers = demo.warehouse.connect().sql("""
+def test_rto_values_are_weighted_by_their_duration(demo, page):
+    values = demo.warehouse.connect().sql("""
         select rto, backed_off, greatest(epoch(coalesce(
             lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as duration
         from rto_values join flows using (network, date, flow_id)
         where network = 'bb-gprs' and sack and timestamps
     """).df().sort_values("rto")  # fmt: skip
-    reached = timers["duration"].cumsum() / timers["duration"].sum()
-    quartiles = [timers["rto"].iloc[np.searchsorted(reached, q)] for q in (0.25, 0.5, 0.75, 0.9)]
+    reached = values["duration"].cumsum() / values["duration"].sum()
+    quartiles = [values["rto"].iloc[np.searchsorted(reached, q)] for q in (0.25, 0.5, 0.75, 0.9)]
     count, _, *shown = page.row("rto", "bb-gprs", "peak", "both")
-    assert count == f"{len(timers):,}"
+    assert count == f"{len(values):,}"
     assert [value(text) for text in shown[:4]] == pytest.approx(quartiles, rel=0.05)
-    backed_off = timers.loc[timers["backed_off"], "duration"].sum() / timers["duration"].sum()
+    backed_off = values.loc[values["backed_off"], "duration"].sum() / values["duration"].sum()
     assert value(shown[5]) == pytest.approx(100 * backed_off, abs=0.051)
 
 
@@ -168,7 +168,7 @@ def test_stalls_and_interruptions_are_those_of_the_table(demo, page):
     assert value(shown[5]) == pytest.approx(recovery, abs=0.0051)
 
 
-def test_papers_values_stand_beside_ours(page):
+def test_papers_values_are_shown_beside_ours(page):
     assert page.row("retransmissions", "paper: GPRS, simulated", "", "SACK")[1:3] == [
         "3.3 %",
         "1.7 %",
@@ -178,12 +178,12 @@ def test_papers_values_stand_beside_ours(page):
     assert calls[1:] == ["21.6 kbit/s", "6.96 %", "2.91 s"]
 
 
-def test_peak_and_off_peak_stand_apart(page):
+def test_peak_and_off_peak_have_rows_of_their_own(page):
     hours = {row[1] for row in page.rows["limits"] if row[0] == "aa-gprs"}
     assert hours == {"peak", "off-peak"}
 
 
-# ---- networks of which less is known ------------------------------------------------------------
+# ---- networks with incomplete tables ------------------------------------------------------------
 
 
 NOTHING = dict.fromkeys(c.name for c in FLOWS.columns if not c.required) | {"initiator": "mobile"}
@@ -193,7 +193,7 @@ def at(hours: float) -> datetime:
     return datetime.fromtimestamp(NOON, UTC) + timedelta(hours=hours)
 
 
-def test_where_nothing_is_known_one_line_says_so(demo, warehouse, network, tmp_path):
+def test_sections_without_data_are_one_line(demo, warehouse, network, tmp_path):
     publish_network(warehouse, network)
     publish(warehouse, network.name, DAY, {FLOWS: [flow(demo, **NOTHING)]})
     text = text_of(warehouse, tmp_path)
@@ -203,7 +203,7 @@ def test_where_nothing_is_known_one_line_says_so(demo, warehouse, network, tmp_p
 
 
 def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, tmp_path):
-    """At 20 h UTC, 21 h in Budapest; with SACK and without timestamps, no stall, no timer."""
+    """At 20 h UTC, 21 h in Budapest; with SACK and without timestamps, no stall, no RTO value."""
     known = {f"limited_{limit}": 1.0 for limit in LIMITS} | {"start_ts": at(8), "end_ts": at(8)}
     known |= {"sack": True, "timestamps": False, "retransmissions": 0, "data_packets_down": 50}
     flows = [flow(demo, flow_id=n, user=f"u{n}", **known) for n in range(6)]
@@ -218,16 +218,16 @@ def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, 
     assert value(share) == pytest.approx(100 / 6, abs=0.051)
     packets, data, timer, *rest = page.row("retransmissions", network.name, "other", "SACK")
     assert packets == "300"
-    assert told(data)[0] == pytest.approx(100 / 300, abs=0.051)
-    assert told(timer)[0] == 0
+    assert value_and_interval(data)[0] == pytest.approx(100 / 300, abs=0.051)
+    assert value_and_interval(timer)[0] == 0
     assert rest == ["too few", "0.0", "\N{EN DASH}"]
     assert not {"rto", "stalls", "largest-rtt"} & set(page.rows)
 
 
-def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
-    """Two users' links and timers; and a flush that was never recovered from."""
+def test_values_of_two_users_are_not_shown(demo, warehouse, network, tmp_path):
+    """Two users' links and RTO values; and a flush that was never recovered from."""
     flows = [flow(demo, flow_id=n, user=f"u{n}", sack=True, timestamps=True) for n in range(2)]
-    timer = dict.fromkeys(RTO_VALUES.arrow.names) | {
+    rto_value = dict.fromkeys(RTO_VALUES.arrow.names) | {
         "rule": "linux",
         "backed_off": False,
         "rto": 1.0,
@@ -240,7 +240,7 @@ def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
     }  # fmt: skip
     tables = {
         FLOWS: [one | {"start_ts": at(-2), "end_ts": at(-1)} for one in flows],
-        RTO_VALUES: [timer | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
+        RTO_VALUES: [rto_value | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
         LINKS: [link | {"user": f"u{n}", "rtt_min": 1.0} for n in range(2)],
         STALLS: [stall],
     }
@@ -254,7 +254,7 @@ def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
     assert shown == ["1", "1", "36.0 s", "100.0 %", "0.0", dash, "too few", "too few", "1"]
 
 
-def test_hours_of_networks(demo):
+def test_hours_of_networks_are_split_and_have_axes_of_their_own(demo):
     selection = select(demo.warehouse, None, None, None)
     rows = [
         {"network": "aa-gprs", "period": period} for period in ("other", "off_peak", "peak")
@@ -269,7 +269,7 @@ def test_hours_of_networks(demo):
     assert grid.axes(found[2]) == {"xaxis": "x6", "yaxis": "y6"}
 
 
-def test_quantiles_of_bins_of_times():
+def test_quantile_of_logarithmic_bins_is_interpolated():
     """Half of ten samples lie below e: eight in the bin from there on, from its beginning three
     eighths; a null bin counts for nothing."""
     rows = [{"bin": 0, "n": 2}, {"bin": 10, "n": 8}, {"bin": None, "n": 99}]
@@ -277,7 +277,7 @@ def test_quantiles_of_bins_of_times():
     assert log_quantile([{"bin": None, "n": 1}], "n", 0.5) is None
 
 
-def test_users_are_counted_by_their_bits():
+def test_user_groups_are_counted_by_their_bits():
     """Groups 0, 1 and 63, whose bit is the sign's."""
     assert (
         count_group_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
@@ -285,7 +285,7 @@ def test_users_are_counted_by_their_bits():
     assert count_group_bits([]) == 0
 
 
-def test_paper_has_what_adds_up():
+def test_shares_quoted_from_the_paper_add_up_to_its_totals():
     """The study of options gives totals, too: 14.23, 5.03, 15.78 and 12.21 %."""
     totals = [round(100 * (data + timer), 2) for data, timer in paper.RETRANSMISSIONS.values()]
     assert totals == [14.23, 5.03, 15.78, 12.21]

@@ -1,4 +1,4 @@
-"""A live Zeek on a link in a network namespace, for the tests: what is sent, what it wrote."""
+"""A live Zeek on a link in a network namespace, for the tests: frames to send, files it wrote."""
 
 import os
 import signal
@@ -103,7 +103,7 @@ class Zeek:
     beside: Path
 
     @property
-    def said(self) -> str:
+    def errors(self) -> str:
         return (self.beside / "stderr").read_text()
 
     def seen(self) -> int:
@@ -120,7 +120,7 @@ class Zeek:
                 if mark.exists():
                     return probes
                 time.sleep(0.02)
-            assert time.monotonic() < deadline, self.said
+            assert time.monotonic() < deadline, self.errors
         raise AssertionError
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
@@ -156,8 +156,8 @@ class Place:
             )
         zeek = Zeek(process, self.link, self.beside)
         self.running.append(zeek)
-        until(lambda: "listening on" in zeek.said or process.poll() is not None, "Zeek listens")
-        assert process.poll() is None, zeek.said
+        until(lambda: "listening on" in zeek.errors or process.poll() is not None, "Zeek listens")
+        assert process.poll() is None, zeek.errors
         return zeek
 
     def landed(self, kind: str = "packets") -> list[Path]:
@@ -221,7 +221,7 @@ def rows(warehouse: Warehouse) -> list[tuple]:
 
 @pytest.fixture
 def expected(tmp_path: Path, network: Network) -> Callable[[list[Frame]], list[tuple]]:
-    """The rows that the built-in reader makes of what was sent."""
+    """Return a function that gives the built-in reader's rows of the frames that were sent."""
 
     def of(frames: list[Frame]) -> list[tuple]:
         path = tmp_path / "expected.pcap"

@@ -1,5 +1,5 @@
-"""What Zeek's logs of real applications say, and the verdicts that come of them, beside what the
-applications did (tests/data/applications: recorded by tests/recordings)."""
+"""Zeek's logs of real applications, and giscope's verdicts from them, beside what the applications
+did (tests/data/applications: recorded by tests/recordings)."""
 
 import csv
 import subprocess
@@ -60,10 +60,12 @@ def verdicts(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[
 
 def wrong(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[str, bool]:
     """The verdicts that are not what the applications did."""
-    said = verdicts(warehouse, network, name, with_logs)
+    given = verdicts(warehouse, network, name, with_logs)
     did = {row["exchange"]: row["one_request_one_response"] == "true" for row in truth(name)}
     assert len(did) == len(truth(name)) > 20
-    return {exchange: verdict for exchange, verdict in said.items() if verdict is not did[exchange]}
+    return {
+        exchange: verdict for exchange, verdict in given.items() if verdict is not did[exchange]
+    }
 
 
 WRONG = {
@@ -151,7 +153,7 @@ def test_accounting_log_says_what_the_access_servers_sent(warehouse, network):
 
 
 def test_radius_log_of_zeek_grants_no_address(warehouse, network):
-    """It takes Framed-IP-Address from challenges only: why the package logs authentications."""
+    """It takes Framed-IP-Address from challenges only; the package logs authentications itself."""
     addresses = rows_of(LOGGED / "radius/radius.log", ["framed_addr", "result"])
     assert ("success",) in {row[1:] for row in addresses}
     assert {row[0] for row in addresses} == {None}

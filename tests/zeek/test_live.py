@@ -1,5 +1,5 @@
-"""Zeek live, on a link in a network namespace: all that is sent lands, in finished files; what is
-lost where Zeek is killed, too slow, or out of room is little, and is said."""
+"""Zeek live, on a link in a network namespace: all packets that are sent land in finished files;
+few are lost where Zeek is killed, too slow, or out of disk space, and the loss is reported."""
 
 import signal
 import subprocess
@@ -66,7 +66,7 @@ def is_written(place: Place) -> bool:
     return any(path.stat().st_size > 1000 for path in place.folder.glob("giscope_packets.[lp]*"))
 
 
-def test_what_a_killed_zeek_wrote_is_landed_by_the_next(
+def test_files_of_a_killed_zeek_are_landed_by_the_next_one(
     place, warehouse, network, expected, record_property
 ):
     frames = between(100, 130)
@@ -108,7 +108,9 @@ def waits(place: Place) -> int:
     [False, pytest.param(True, marks=pytest.mark.slow)],
     ids=["goes on", "is started again"],
 )
-def test_files_wait_for_a_landing_folder_that_is_away(place, warehouse, network, expected, stopped):
+def test_files_wait_while_the_landing_folder_is_missing(
+    place, warehouse, network, expected, stopped
+):
     """As long as a file is in its place."""
     frames = between(100, 103)
     away = place.beside / "away"
@@ -122,7 +124,7 @@ def test_files_wait_for_a_landing_folder_that_is_away(place, warehouse, network,
     zeek.seen()
     if stopped:
         assert zeek.stop() == 0
-        assert "cannot create directory" in zeek.said
+        assert "cannot create directory" in zeek.errors
         place.landing.unlink()
         away.rename(place.landing)
         zeek = place.start()
@@ -178,7 +180,7 @@ def test_a_full_disk_ends_zeek_when_it_writes_a_log(place, filler, warehouse, ne
     zeek = place.start(every="1hr")
     place.link.send(frames, "--pps=5000")
     assert zeek.process.wait(PATIENCE) == -signal.SIGABRT
-    assert "No space left on device" in zeek.said
+    assert "No space left on device" in zeek.errors
     filler.unlink()
     zeek = place.start()
     zeek.seen()
@@ -193,7 +195,7 @@ def test_a_full_disk_ends_zeek_when_it_writes_a_log(place, filler, warehouse, ne
 
 
 @pytest.mark.parametrize("place", ["bare-headers"], indirect=True)
-def test_on_a_full_disk_the_plugin_goes_on_and_leaves_no_packet_cut(
+def test_on_a_full_disk_the_plugin_keeps_running_and_leaves_no_packet_cut(
     place, filler, warehouse, network, expected
 ):
     """Until the next row of a log, which is an hour away."""
@@ -201,7 +203,7 @@ def test_on_a_full_disk_the_plugin_goes_on_and_leaves_no_packet_cut(
     zeek = place.start(every="1hr")
     place.link.send(frames, "--pps=2000")
     zeek.seen()
-    assert "No space left on device; packets are lost" in zeek.said
+    assert "No space left on device; packets are lost" in zeek.errors
     filler.unlink()
     place.link.send(later, "--pps=5000")
     zeek.seen()
@@ -215,7 +217,7 @@ def test_on_a_full_disk_the_plugin_goes_on_and_leaves_no_packet_cut(
     assert not Counter(found) - Counter(sent)
 
 
-def test_what_the_interface_dropped_is_counted(place, warehouse, network):
+def test_packets_that_the_interface_dropped_are_counted(place, warehouse, network):
     """While Zeek stands still its buffer of 1 MB runs over."""
     frames = between(100, 140)
     zeek = place.start("Pcap::bufsize=1")

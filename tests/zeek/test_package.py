@@ -31,7 +31,7 @@ def tools(zeek, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("tools", "zeek_plugin")
-def test_btest_of_the_package():
+def test_btests_of_the_package_pass():
     """Of the script and of the plugin."""
     folder = ROOT / "zeek_scripts/testing"
     done = subprocess.run(["btest", "-d"], cwd=folder, capture_output=True, text=True)
@@ -39,8 +39,8 @@ def test_btest_of_the_package():
 
 
 def test_packets_of_the_btest_are_those_of_the_tests():
-    trace = ROOT / "zeek_scripts/testing/traces/packets.pcap"
-    assert trace.read_bytes() == pcap(timed([SYN, DATA, DATAGRAM, PING, SYN6]))
+    capture = ROOT / "zeek_scripts/testing/traces/packets.pcap"
+    assert capture.read_bytes() == pcap(timed([SYN, DATA, DATAGRAM, PING, SYN6]))
 
 
 @pytest.mark.usefixtures("tools", "zeek_plugin")
@@ -57,11 +57,11 @@ def test_zkg_installs_tests_and_builds_the_package(tmp_path):
     lines = [f"{name} = {path}" for name, path in places.items()]
     config.write_text("\n".join(["[sources]", "[paths]", *lines, "zeek_dist =", ""]))
     install = ["zkg", "--configfile", config, "install", "--force", package]
-    said = subprocess.run(install, capture_output=True, text=True)
-    assert "Running unit tests for" in said.stdout, said.stderr
-    assert f'Loaded "{package}"' in said.stdout, said.stdout
+    output = subprocess.run(install, capture_output=True, text=True)
+    assert "Running unit tests for" in output.stdout, output.stderr
+    assert f'Loaded "{package}"' in output.stdout, output.stdout
 
-    trace = ROOT / "zeek_scripts/testing/traces/packets.pcap"
+    capture = ROOT / "zeek_scripts/testing/traces/packets.pcap"
     scripts = os.pathsep.join([os.environ["ZEEKPATH"], str(places["script_dir"])])
     (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS_SCRIPT)
     for plugins, packets in (
@@ -71,7 +71,7 @@ def test_zkg_installs_tests_and_builds_the_package(tmp_path):
         folder = tmp_path / packets
         folder.mkdir()
         subprocess.run(
-            ["zeek", "-C", "-r", trace, "packages", tmp_path / "subscribers.zeek"],
+            ["zeek", "-C", "-r", capture, "packages", tmp_path / "subscribers.zeek"],
             cwd=folder,
             env=os.environ | {"ZEEKPATH": scripts, "ZEEK_PLUGIN_PATH": str(plugins)},
             check=True,
@@ -88,8 +88,8 @@ def test_without_zeek_the_front_end_says_what_it_needs(tmp_path, networks, monke
 
 def test_zeek_options_prints_the_network_prefixes():
     arguments = ["zeek-options", "--networks", str(NETWORKS_FILE), "--network", "aa-gprs"]
-    said = CliRunner().invoke(app, arguments)
-    assert said.stdout == "redef GiScope::subscribers += {\n\t10.64.0.0/14,\n};\n"
+    output = CliRunner().invoke(app, arguments)
+    assert output.stdout == "redef GiScope::subscribers += {\n\t10.64.0.0/14,\n};\n"
 
 
 REQUEST, ACCEPT, ACCOUNTING = 1, 2, 4
@@ -111,7 +111,7 @@ def radius(code: int, number: int, *attributes: bytes, server="192.0.2.2") -> by
 
 
 def accounting_log(folder: Path, frames: list[Frame]) -> Path:
-    """What the package's script logs of them; it has nothing to complain about."""
+    """Return the log that the package's script writes of them; it prints no warning."""
     (folder / "radius.pcap").write_bytes(pcap(frames))
     command = ["zeek", "-b", "-C", "-r", "radius.pcap", SCRIPTS / "accounting.zeek"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -120,7 +120,7 @@ def accounting_log(folder: Path, frames: list[Frame]) -> Path:
 
 
 @pytest.mark.usefixtures("zeek")
-def test_accounting_script_on_attributes_that_are_not_as_they_should_be(tmp_path):
+def test_accounting_script_skips_malformed_attributes(tmp_path):
     """Two servers asked by the same number; an empty calling number; an address of 3 bytes; a
     status that accounting does not have; vendors' attributes that are cut."""
     here = attribute(ADDRESS, bytes([10, 64, 0, 1]))

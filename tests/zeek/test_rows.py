@@ -87,11 +87,11 @@ def captured(folder: Path, *packets: bytes) -> Path:
 
 
 def plain(path: Path, folder: Path) -> Path:
-    """The capture, uncompressed."""
-    copy = folder / "plain.pcap"
-    with CaptureStream(path) as stream, copy.open("wb") as out:
+    """Return the capture uncompressed."""
+    unpacked = folder / "plain.pcap"
+    with CaptureStream(path) as stream, unpacked.open("wb") as out:
         out.writelines(stream.remaining())
-    return copy
+    return unpacked
 
 
 def differences(path: Path, reader: str, subscribers=SUBSCRIBERS) -> tuple[int, int]:
@@ -103,9 +103,9 @@ def differences(path: Path, reader: str, subscribers=SUBSCRIBERS) -> tuple[int, 
 
 @pytest.mark.parametrize("path", SHIPPED + FURTHER, ids=lambda path: "-".join(path.parts[-2:]))
 def test_lab_captures_give_equal_rows(tmp_path, reader, path):
-    copy = plain(path, tmp_path)
-    ours, _ = table_of(copy)
-    theirs, _ = table_of(copy, reader=READERS[reader])
+    unpacked = plain(path, tmp_path)
+    ours, _ = table_of(unpacked)
+    theirs, _ = table_of(unpacked, reader=READERS[reader])
     assert len(ours) > 1000
     assert theirs.equals(ours)
 
@@ -178,13 +178,13 @@ NOT_READ_BY_ZEEK = (
 
 
 @pytest.mark.parametrize("carrier", CARRIERS, ids=lambda carrier: carrier.name)
-def test_link_types(tmp_path, reader, carrier):
+def test_link_types_that_zeek_reads_give_equal_rows(tmp_path, reader, carrier):
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(timed([carrier.frame(SYN)]), carrier.link_type))
     assert differences(path, reader) == (carrier.name in NOT_READ_BY_ZEEK, 0)
 
 
-def test_clock_that_goes_backwards(tmp_path, reader):
+def test_clock_step_back_gives_equal_rows(tmp_path, reader):
     path = tmp_path / "a.pcap"
     second = 1_000_000
     path.write_bytes(pcap([Frame(SYN), Frame(DATA, Frame(SYN).ts - 10 * second), Frame(PING)]))
@@ -223,14 +223,14 @@ def test_packets_in_tunnels_that_are_not_gtp_are_logged_too(tmp_path, reader):
     assert table["user"].to_pylist() == ["10.64.0.1" if reader == "plugin" else USER]
 
 
-def test_subscribers_packets_in_others_tunnels_are_rows(tmp_path, reader):
+def test_subscribers_packets_in_others_tunnels_are_rows_of_zeek(tmp_path, reader):
     """The built-in reader does not look into them."""
     path = captured(tmp_path, bytes(IP(src="192.0.2.1", dst="192.0.2.2") / IP(SYN)))
     assert rows(path) == []
     assert differences(path, reader) == (0, 1)
 
 
-def test_protocol_behind_ipv6_headers_that_zeek_does_not_know(tmp_path, reader):
+def test_unknown_protocol_behind_ipv6_headers_is_0_in_the_script(tmp_path, reader):
     sctp = UP6 / IPv6ExtHdrHopByHop(nh=132) / Raw(bytes(24))
     path = captured(tmp_path, bytes(sctp))
     ours, theirs = (
@@ -242,7 +242,7 @@ def test_protocol_behind_ipv6_headers_that_zeek_does_not_know(tmp_path, reader):
 
 
 @pytest.mark.parametrize("words", [4, 15])
-def test_tcp_data_offset_that_points_nowhere(tmp_path, reader, words):
+def test_invalid_tcp_data_offset_is_read_by_the_script_only(tmp_path, reader, words):
     """Into the fixed header, or behind the packet."""
     path = captured(tmp_path, bytes(UP / TCP(sport=1000, dport=80, flags="A", dataofs=words)))
     ours, theirs = (
@@ -253,7 +253,7 @@ def test_tcp_data_offset_that_points_nowhere(tmp_path, reader, words):
     assert theirs == ([16] if reader == "script" else ours)
 
 
-def test_two_sack_options(tmp_path, reader):
+def test_of_two_sack_options_the_script_reads_the_second(tmp_path, reader):
     sacks = [("NOP", None), ("NOP", None), ("SAck", (1, 2)), ("NOP", None), ("NOP", None)]
     tcp = TCP(sport=1000, dport=80, flags="A", options=[*sacks, ("SAck", (3, 4))])
     path = captured(tmp_path, bytes(UP / tcp))
@@ -272,7 +272,7 @@ def test_tunnels_without_ip_in_them_are_rows_of_the_plugin_only(tmp_path, reader
 
 
 @pytest.mark.parametrize("protocol", [50, 59, 135])
-def test_ipv6_packets_that_zeek_takes_no_further(tmp_path, reader, protocol):
+def test_ipv6_packets_without_a_known_protocol_are_no_rows_of_zeek(tmp_path, reader, protocol):
     """Encrypted, with nothing behind the header, of Mobile IPv6."""
     packet = IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", nh=protocol) / Raw(bytes(40))
     path = captured(tmp_path, bytes(packet))
@@ -280,7 +280,7 @@ def test_ipv6_packets_that_zeek_takes_no_further(tmp_path, reader, protocol):
     assert differences(path, reader) == (1, 0)
 
 
-def test_fragments_cut_by_the_snap_length(tmp_path, reader):
+def test_fragments_cut_by_the_snap_length_are_not_joined_by_zeek(tmp_path, reader):
     """Zeek cannot put them together: the first stands alone, the others are none. The built-in
     reader joins them by their headers."""
     path = tmp_path / "a.pcap"
@@ -317,7 +317,7 @@ def test_packets_cut_within_the_transport_header_are_no_row_of_the_script(tmp_pa
 
 
 @pytest.mark.parametrize("header", ["IP", "TCP"])
-def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
+def test_wrong_checksums_cost_the_packet_or_the_scripts_options(tmp_path, reader, header):
     """Of the IP header: no packet. Of TCP: the script does not get the options."""
     syn = TCP(flags="S", options=[("MSS", 1360)], chksum=1 if header == "TCP" else None)
     packet = IP(src=USER, dst=SERVER, chksum=1 if header == "IP" else None) / syn
@@ -340,7 +340,7 @@ def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
     [IP(src=USER, dst=SERVER, len=0), IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", plen=0)],
     ids=["IPv4", "IPv6"],
 )
-def test_length_left_to_segmentation_offload(tmp_path, reader, header):
+def test_length_of_segmentation_offload_is_known_to_the_plugin_only(tmp_path, reader, header):
     """IP length 0: the plugin takes the record's, the script has none."""
     path = captured(tmp_path, bytes(header / ACK / bytes(3000)))
     assert differences(path, reader) == ((0, 0) if reader == "plugin" else (1, 1))
