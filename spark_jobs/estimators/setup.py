@@ -179,7 +179,7 @@ def setup_retransmissions(handshake, segments, connections, base_us):
     the access side (µs).
 
     PREMATURE: the first SYN ACK answers the first SYN, and the first ACK answers that SYN ACK, so
-    all retransmissions were needless. LOST: one of them answers a retransmission. Timestamps show
+    all retransmissions were spurious. LOST: one of them answers a retransmission. Timestamps show
     this. Without timestamps, a retransmission is ignored if it came after its possible answer, or
     too shortly before it. If a SYN ACK was retransmitted although its server must have received the
     ACK, the cause is undecided: the ACK was lost, or the server waits for data.

@@ -120,7 +120,7 @@ class Ack(NamedTuple):
     window: np.int64
     """Window, as on the wire."""
     is_pure: bool
-    """Whether it carries no data, SYN or FIN."""
+    """True if it carries no data, SYN or FIN."""
 
 
 @inner

@@ -236,11 +236,11 @@ class ServerContext(NamedTuple):
     access_rtt: np.int64
     """Base RTT of the user on the access side (µs)."""
     sack: bool
-    """Whether the connection uses SACK."""
+    """True if the connection uses SACK."""
     ids_in_order: bool
-    """Whether IP IDs show the order of sending."""
+    """True if IP IDs show the order of sending."""
     ids_exclusive: bool
-    """Whether IP IDs count packets of this connection alone."""
+    """True if IP IDs count packets of this connection alone."""
 
 
 @inner
