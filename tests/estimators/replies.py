@@ -9,7 +9,7 @@ when it sent (at Gi: when that passed) or from when it heard an ACK (100 ms afte
 from collections.abc import Iterable
 from dataclasses import replace
 
-from exchange import Packet, packets, tables
+from packet_script import Packet, packets, tables
 from segments import ACK, DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.tables import ROWS

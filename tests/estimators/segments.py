@@ -4,7 +4,7 @@ Segments are of 1000 bytes: d1 is 500-1499, d2 is 1500-2499, ... The RTT on the 
 before it 100 ms, and the link takes 100 ms for a segment.
 """
 
-from exchange import Packet, tables
+from packet_script import Packet, tables
 
 ACK = frozenset({"ACK"})
 DATA = 1000

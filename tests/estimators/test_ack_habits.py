@@ -7,7 +7,7 @@ request before them, and the ACK of the last after them, is as always.
 from collections.abc import Callable
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import ANSWER_US, BEGIN, MS
 from segments import RTT_US, SLOT_US, acked, later, opened, sent
 

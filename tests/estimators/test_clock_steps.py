@@ -2,7 +2,7 @@
 of their user; counts stay."""
 
 import pytest
-from exchange import flows, partition, tables
+from packet_script import flows, partition, tables
 
 
 def transfer(port: int, begin: float = 0.0, rtt: float = 0.1, steps_from: int = 99) -> str:

@@ -1,6 +1,6 @@
 """Which packets form one connection. Packets are numbered by their line, from 0."""
 
-from exchange import NOON, connections, flow, flows, partition
+from packet_script import NOON, connections, flow, flows, partition
 
 
 def test_both_ways_of_four_equal_ends_are_one_connection():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow, tables
+from packet_script import Packet, flow, tables
 from replies import MS, after_a_timeout
 from segments import RTT_US, acked, later, opened, sent
 

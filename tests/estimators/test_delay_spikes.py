@@ -7,7 +7,7 @@ not said otherwise; `maybe_delayed` ACKs may wait for half a second, so what cou
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import RTT_US, SLOT_US, acked, later, opened, sent
 
 SECOND = 1_000_000

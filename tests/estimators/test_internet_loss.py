@@ -6,7 +6,7 @@ A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
 
 T = 5_000_000

@@ -3,9 +3,9 @@ is there."""
 
 from dataclasses import replace
 
-from exchange import Packet, flows, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packet_script import Packet, flows, partition
 
 PLACES_AND_TIMES = ("flow_id", "start_ts", "end_ts")
 PAUSES_US = (0, 1, 150_000, 3_000_000, 5_000_001, 61_000_000, 7_500_000_000)

@@ -7,7 +7,7 @@ that it did not. The SYN ACK has the ID 0, as Linux's.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, partition, tables
+from packet_script import Packet, partition, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
 
 from spark_jobs.estimators.loss.evidence import EVIDENCE

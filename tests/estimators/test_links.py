@@ -6,7 +6,7 @@ The handshake's is a round trip, too: 600 ms, for it is small.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import DATA, RTT_US, SLOT_US, acked, opened, sent
 
 HOUR = 3_600_000_000

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import FIN
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
 

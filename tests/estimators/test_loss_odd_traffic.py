@@ -5,7 +5,7 @@ segments (see `segments`); what follows # or stands in brackets is what became o
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, partition, tables
+from packet_script import Packet, partition, tables
 from replies import MS, SECOND
 from segments import RTT_US, SLOT_US, acked, later, lost, opened, sent, started
 

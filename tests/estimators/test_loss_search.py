@@ -1,7 +1,7 @@
 """The search for the likeliest history of a receiver, by itself."""
 
 import numpy as np
-from exchange import Packet, partition
+from packet_script import Packet, partition
 from replies import MS, SECOND
 from segments import RTT_US, acked, later, sent, started
 

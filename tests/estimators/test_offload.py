@@ -1,7 +1,7 @@
 """Packets that a network card merged become the segments that were on the wire."""
 
 import pytest
-from exchange import flow, partition, tables
+from packet_script import flow, partition, tables
 
 HANDSHAKE = """
     0.000 up    SYN      seq=99  mss=1460

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import ACK, DATA, SLOT_US
 
 SYN, SECOND = frozenset({"SYN"}), 1_000_000

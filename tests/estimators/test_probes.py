@@ -6,7 +6,7 @@ The mobile has d1 and d2, of 1000 bytes each, up to 2500 (see `segments`).
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import SECOND, bare, transfer
 from segments import DATA, RTT_US, acked, later, sent
 

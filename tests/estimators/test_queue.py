@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent
 
 from spark_jobs.estimators.loss import link, queue

@@ -5,7 +5,7 @@ was lost: on short exchanges of segments, d4' being d4 retransmitted.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import MS, stamped
 from segments import acked, sent, started
 

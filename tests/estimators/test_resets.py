@@ -1,7 +1,7 @@
 """Who sent an RST: an end, or something between in its name."""
 
 import pytest
-from exchange import flow
+from packet_script import flow
 
 OPENED = """
     0.00 up   SYN     seq=100

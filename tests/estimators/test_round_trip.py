@@ -1,6 +1,6 @@
 """Round trips on the access side during a transfer, on short exchanges (see `segments`)."""
 
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 

@@ -1,7 +1,7 @@
 """SYN ACKs that a server retransmits, and why; see `replies`."""
 
 import pytest
-from exchange import Packet, read
+from packet_script import Packet, read
 from replies import did, retransmitted
 
 REQUEST = """

@@ -7,7 +7,7 @@ The first data passes Gi 200 ms after the ACK that ends the handshake, which is 
 from dataclasses import replace
 
 import pytest
-from exchange import NOON, Packet, partition, tables
+from packet_script import NOON, Packet, partition, tables
 from replies import (
     ANSWER_US,
     BEGIN,

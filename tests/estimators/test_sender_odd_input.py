@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packet_script import Packet, tables
 from replies import ANSWER_US, FIN, MS, SECOND, after_a_timeout, bare, did, retransmitted, transfer
 from segments import DATA, RTT_US, acked, opened, sent
 from test_invariance import exchanges

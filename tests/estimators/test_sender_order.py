@@ -6,7 +6,7 @@ A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet
+from packet_script import Packet
 from replies import (
     ANSWER_US,
     BEGIN,

@@ -7,7 +7,7 @@ A retransmission is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import (
     ANSWER_US,
     BEGIN,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import (
     ANSWER_US,
     BEGIN,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from exchange import Packet, read, tables
+from packet_script import Packet, read, tables
 from replies import (
     ANSWER_US,
     BEGIN,

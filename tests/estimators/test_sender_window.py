@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow
+from packet_script import Packet, flow
 from replies import (
     ANSWER_US,
     BEGIN,

@@ -1,7 +1,7 @@
 """Set-up delay, background, round trips and the classification tree (INFOCOM III)."""
 
 import pytest
-from exchange import flow, flows
+from packet_script import flow, flows
 
 OPTIMAL = """
     0.000 up    SYN      seq=100

@@ -7,7 +7,7 @@ behind it retransmitted itself, and hands the handshake on.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import MS
 from segments import RTT_US, SLOT_US, acked, later, opened, sent
 

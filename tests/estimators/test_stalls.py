@@ -7,7 +7,7 @@ or than the timeout, 2.1 s after the handshake, if this is less.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import RTT_US, SLOT_US, acked, later, opened, sent, started
 
 SECOND = 1_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from capture_files import NOON as CAPTURED
 from capture_files import Frame, pcap
-from exchange import NOON, Packet, read, tables
 from layers import SERVER, USER
+from packet_script import NOON, Packet, read, tables
 from replies import BEGIN, FIN, MS, SECOND, TIMEOUT_US, bare, duplicates, flight, transfer
 from scapy.layers.inet import IP, TCP
 from segments import DATA, RTT_US, acked, opened, sent

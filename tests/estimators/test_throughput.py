@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow, flows
+from packet_script import Packet, flow, flows
 
 OPEN = [
     Packet(0, "up", frozenset({"SYN"}), seq=99),

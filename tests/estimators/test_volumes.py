@@ -1,9 +1,9 @@
 """How much a connection carried: packets, IP bytes, distinct payload."""
 
 import pytest
-from exchange import Packet, flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packet_script import Packet, flow
 
 from spark_jobs.estimators.volumes import MAX_HOLES
 

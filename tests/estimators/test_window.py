@@ -2,7 +2,7 @@
 on with are its own."""
 
 import pytest
-from exchange import connections, flow, flows, read, tables
+from packet_script import connections, flow, flows, read, tables
 from segments import acked, opened, sent
 
 OPENED = """
