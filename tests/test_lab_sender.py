@@ -28,7 +28,7 @@ def test_every_extract_is_measured():
 
 def test_every_connection_is_found(measured):
     _, said = measured
-    assert said.matched == said.told
+    assert said.matched == said.reported
 
 
 def test_there_is_something_to_compare(measured):
@@ -106,7 +106,7 @@ def test_a_port_used_again_is_the_flow_nearest_in_time():
             "sender", pd.DataFrame(told, columns=["t", "user", "sport", "server", "port", "last"])
         )
         assert why.match(db) == (3, 2)
-        assert db.sql("select t, flow_id from told order by t").fetchall() == [
+        assert db.sql("select t, flow_id from kernel_rows order by t").fetchall() == [
             (100.0, 1), (110.0, 1), (150.0, None), (200.0, 2), (210.0, 2), (220.0, 2),
         ]  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_port_used_again_is_the_flow_nearest_in_time():
 def test_causes_are_compared_with_the_hosts_counters():
     """A counter that the kernel does not list is 0."""
     with duckdb.connect() as db:
-        db.execute("create table flows as from (values (2), (null), (3)) as t(timeouts)")
+        db.execute("create table flows as from (values (2), (null), (3)) as t(rto_expiries)")
         db.execute("""
             create table retransmissions as from (
                 values ('fast', null), ('fast', null), ('rto', true), ('rto', false), (null, null)

@@ -1,9 +1,9 @@
 """Traffic that is not spread evenly, beside the usual: `python -m tests.bench.uneven`, and part of
 `make bench-scale`.
 
-One user with a third of all packets, one bucket with ten times the packets of the others, and a
-day of a million users with ten packets each (GISCOPE_BENCH_USERS sets another number), each in a
-process of its own on one core: packets/s from capture to flows, as a share of what
+One user with a third of all packets, one user partition with ten times the packets of the others,
+and a day of a million users with ten packets each (GISCOPE_BENCH_USERS sets another number), each
+in a process of its own on one core: packets/s from capture to flows, as a share of what
 tests.bench.mix's file gives, the largest resident size, and whether one task is long while the
 others are done: its share of the packets and of the tasks' time.
 """
@@ -55,7 +55,7 @@ def one_user(target: Path, exchanges: int) -> None:
 
 
 def one_partition(target: Path, exchanges: int, partitions: int) -> None:
-    """A bucket with ten times the packets of each other one."""
+    """A user partition with ten times the packets of each other one."""
     users = ANY_USER + np.arange(exchanges)
     of_partition = np.array(
         [user_partition(str(ip_address(int(user))), partitions) for user in users]
@@ -68,7 +68,9 @@ def captures(folder: Path, network: Network) -> dict[str, Path]:
     users = int(float(os.environ.get("GISCOPE_BENCH_USERS", "1e6")))
     paths = {
         kind: folder / f"{k}.pcap"
-        for k, kind in enumerate(("the usual", "one user", "one bucket", f"{users:,} users"))
+        for k, kind in enumerate(
+            ("the usual", "one user", "one user partition", f"{users:,} users")
+        )
     }
     usual, user, partition, many = paths.values()
     mix(usual, 2_000_000, 40_000)

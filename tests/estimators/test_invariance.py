@@ -1,5 +1,5 @@
-"""A connection's row does not depend on sequence numbers begin, on the time, or on other
-users."""
+"""A connection's row does not depend on its initial sequence numbers, on the time, or on
+other users."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 """The time for which a server was busy, and the part of it in which only the mobile's window held
-it back; see `replies`. Both by the server's clock: it sends 50 ms before Gi's monitor sees a
-packet, and hears 50 ms after."""
+it back; see `replies`. Both by the server's clock: a packet passes Gi 50 ms after it was
+sent, and is heard 50 ms after it passed."""
 
 from dataclasses import replace
 
