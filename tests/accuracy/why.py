@@ -158,12 +158,17 @@ def ended_connections(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     its last row (true_...), times in s; caused: the number of its rows in table retransmissions
     that have a cause, without new data."""
     return db.sql("""
-        with with_cause as ( select flow_id, count(*) as caused from retransmissions where cause is
-        not null and not new_data group by flow_id ) select retransmissions, rto_expiries, busy,
-        flows.rwnd_limited, coalesce(caused, 0) as caused, total_retrans as true_retransmissions,
-        total_rto as true_timeouts, busy_time / 1e6 as true_busy, kernel_rows.rwnd_limited / 1e6 as
-        true_rwnd_limited from kernel_rows join flows using (flow_id) left join with_cause using
-        (flow_id) where last = 1 """).df()
+        with with_cause as (
+            select flow_id, count(*) as caused from retransmissions
+            where cause is not null and not new_data group by flow_id
+        )
+        select retransmissions, rto_expiries, busy, flows.rwnd_limited,
+            coalesce(caused, 0) as caused, total_retrans as true_retransmissions,
+            total_rto as true_timeouts, busy_time / 1e6 as true_busy,
+            kernel_rows.rwnd_limited / 1e6 as true_rwnd_limited
+        from kernel_rows join flows using (flow_id) left join with_cause using (flow_id)
+        where last = 1
+    """).df()
 
 
 def rto_while_in_flight(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
