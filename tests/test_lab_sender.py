@@ -29,7 +29,7 @@ def test_every_extract_is_measured():
 
 def test_every_connection_is_found(measured):
     _, result = measured
-    assert result.matched == result.told
+    assert result.matched == result.reported
 
 
 def test_there_are_enough_connections_to_compare(measured):
@@ -107,7 +107,7 @@ def test_a_reused_port_belongs_to_the_flow_nearest_in_time():
             "sender", pd.DataFrame(sent, columns=["t", "user", "sport", "server", "port", "last"])
         )
         assert why.match(db) == (3, 2)
-        assert db.sql("select t, flow_id from told order by t").fetchall() == [
+        assert db.sql("select t, flow_id from kernel_rows order by t").fetchall() == [
             (100.0, 1), (110.0, 1), (150.0, None), (200.0, 2), (210.0, 2), (220.0, 2),
         ]  # fmt: skip
 

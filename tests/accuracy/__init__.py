@@ -1,1 +1,1 @@
-"""How near the estimators come to the lab's ground truth: `make accuracy`."""
+"""Compares the estimators with the lab's ground truth: `make accuracy`."""

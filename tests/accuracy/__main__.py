@@ -1,11 +1,11 @@
-"""Losses, ours beside the simple rule, against the lab's ground truth: `make accuracy`.
+"""Compares losses, by giscope and by the simple rule, with the lab's ground truth: `make accuracy`.
 
-With folders as arguments, those: of the lab's form (gi.pcap.gz, frames.csv.gz, losses_unseen.csv)
-or of ns-3's (gi.pcap.zst, frames_lost.csv.zst, losses_unseen.csv.zst).
-With --sensitivity (long: a minute or more a line): how far the losses on the access side depend on each
-constant of their model, all captures together.
-With --why: what the servers' TCP did, ours beside what the sending kernel said, of the extracts in
-tests/data/sender or of folders (gi.pcap.gz, sender.csv.gz, kernel_srv.json).
+With folders as arguments, uses those: of the lab's form (gi.pcap.gz, frames.csv.gz,
+losses_unseen.csv) or of ns-3's (gi.pcap.zst, frames_lost.csv.zst, losses_unseen.csv.zst). With
+--sensitivity (long: a minute or more a line), shows how far the losses on the access side depend on
+each constant of their model, all captures together. With --why, compares what the servers' TCP did,
+by giscope and by the sending kernel, for the extracts in tests/data/sender or for folders
+(gi.pcap.gz, sender.csv.gz, kernel_srv.json).
 """
 
 import argparse
@@ -38,7 +38,7 @@ PACKED = "gi.pcap.zst", "frames_lost.csv.zst", "losses_unseen.csv.zst"
 
 
 def _of_lab(name: str, capture: str) -> Recording:
-    """A shipped capture of the lab, by the name of its truth."""
+    """Returns a shipped capture of the lab, by the name of its ground truth."""
     truth = DATA / "truth" / name
     return Recording(
         DATA / "captures" / f"{capture}.pcap.zst",
@@ -48,7 +48,7 @@ def _of_lab(name: str, capture: str) -> Recording:
 
 
 def _packed(folder: Path) -> Recording:
-    """A capture as tests.recordings.ns3_lte leaves it."""
+    """Returns a capture as tests.recordings.ns3_lte writes it."""
     return Recording(*(folder / name for name in PACKED))
 
 
@@ -64,7 +64,7 @@ SHIPPED = {
 
 @contextmanager
 def of_folder(folder: Path) -> Iterator[Recording]:
-    """A capture as the lab leaves it, or ns-3."""
+    """Yields a capture as the lab or ns-3 writes it."""
     if (folder / PACKED[1]).is_file():
         require(folder, *PACKED)
         yield _packed(folder)
@@ -87,13 +87,13 @@ def require(folder: Path, *names: str) -> None:
 
 
 def why_shipped(extract: str, network: Network) -> Why:
-    """A shipped extract's, which has no counters of the host."""
+    """Measures a shipped extract, which has no counters of the host."""
     folder = SENDER / extract
     return why.measure(folder / "gi.pcap.zst", folder / "sender.csv.zst", None, network)
 
 
 def why_of_folder(folder: Path, network: Network) -> Why:
-    """A capture as the lab leaves it, with the sending kernel's word."""
+    """Measures a capture as the lab writes it, with what the sending kernel reported."""
     require(folder, "gi.pcap.gz", "sender.csv.gz", "kernel_srv.json")
     return why.measure(
         folder / "gi.pcap.gz", folder / "sender.csv.gz", folder / "kernel_srv.json", network
@@ -101,7 +101,7 @@ def why_of_folder(folder: Path, network: Network) -> Why:
 
 
 def losses_grid(results: dict[str, Accuracy]) -> Grid:
-    """A row a capture."""
+    """Makes a table with a row for each capture."""
     grid = Grid(title="Downlink data packets lost", title_justify="left")
     for heading in (
         "capture", "frames", "lost", "inferred", "precision", "recall", "recall of decided",
@@ -122,7 +122,8 @@ def losses_grid(results: dict[str, Accuracy]) -> Grid:
 
 
 def shown(figure: Figure) -> str:
-    """A share; ours, the truth and the difference; or a median; and whether it is as asked."""
+    """Formats a share; an estimate, the truth and the difference; or a median; marked where it is
+    not as asked."""
     match figure:
         case Share(value=value, of=of):
             text = f"{100 * value:.1f} % of {of:,}" if of else "none"
@@ -135,7 +136,7 @@ def shown(figure: Figure) -> str:
 
 
 def why_grid(results: dict[str, Why]) -> Grid:
-    """A column a capture."""
+    """Makes a table with a column for each capture."""
     grid = Grid(
         title="What the servers' TCP did: giscope → the sending kernel, difference",
         title_justify="left",
@@ -145,9 +146,9 @@ def why_grid(results: dict[str, Why]) -> Grid:
     for heading in ("", "asked", *results):
         grid.add_column(heading, justify="right" if heading else "left")
     all_of = results.values()
-    grid.add_row("connections told of", "", *(f"{w.told:,}" for w in all_of))
+    grid.add_row("connections reported", "", *(f"{w.reported:,}" for w in all_of))
     grid.add_row("of these matched", "", *(f"{w.matched:,}" for w in all_of))
-    grid.add_row("and told of to their end", "", *(f"{w.ended:,}" for w in all_of))
+    grid.add_row("and reported to their end", "", *(f"{w.ended:,}" for w in all_of))
     for figures in ([w.of_connections for w in all_of], [w.of_host for w in all_of]):
         grid.add_section()
         for name, figure in figures[0].items():
@@ -156,7 +157,7 @@ def why_grid(results: dict[str, Why]) -> Grid:
 
 
 def show_sensitivity(recordings: dict[str, Recording], constants: list[str]) -> None:
-    """A line for each constant halved and doubled, as it is known."""
+    """Prints a line for each constant halved and doubled, as soon as it is known."""
     variations = sensitivity.chosen(constants)
     print(f"{'':32} {'precision':>9} {'recall':>9} {'ratio':>9}  worst capture", flush=True)
     base = {}

@@ -1,4 +1,4 @@
-"""A lab capture's losses, true and inferred."""
+"""Compares a lab capture's inferred losses with the true ones."""
 
 import datetime
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ NETWORK = Network.model_validate(
         "access": "lte",
         "timezone": "Europe/Budapest",
         "subscribers": ["10.64.0.0/14", "7.0.0.0/8"],
-        "pseudonyms": "none",  # the truth is told by address
+        "pseudonyms": "none",  # the ground truth has addresses
     }
 )
 """The lab's mobiles, and those of ns-3."""
@@ -47,8 +47,8 @@ class Recording:
 
 @dataclass(frozen=True)
 class Counts:
-    """Downlink data packets lost on one side of Gi: truly, inferred, both; how many are expected:
-    the sum of probabilities."""
+    """Numbers of downlink data packets lost on one side of Gi: truly, inferred, both; the expected
+    losses: the sum of probabilities."""
 
     lost: int
     inferred: int
@@ -68,7 +68,7 @@ class Counts:
 class Accuracy(Counts):
     """One capture. Access side, by frame: what Counts has, downlink data frames in all; those of
     the true losses that the evidence leaves undecided, and of these the ones inferred; what the
-    simple rule ('seen again later: lost') infers, and both of it. Internet side: what Gi never
+    simple rule ('retransmitted later: lost') infers, and both of it. Internet side: what Gi never
     saw."""
 
     data: int
@@ -80,13 +80,13 @@ class Accuracy(Counts):
 
     @property
     def decided_recall(self) -> float:
-        """Of the losses whose evidence was observed."""
+        """The recall of the losses whose evidence was observed."""
         decided = self.lost - self.undecided
         return (self.hits - self.undecided_hits) / decided if decided else float("nan")
 
 
 def ingested(folder: Path, capture: Path, network: Network) -> Warehouse:
-    """A new warehouse in a folder, with a capture's packets."""
+    """Makes a new warehouse in a folder, with a capture's packets."""
     warehouse = Warehouse(folder)
     result = ingest_capture(warehouse, network, capture)
     assert result.error is None, result.error
@@ -94,12 +94,12 @@ def ingested(folder: Path, capture: Path, network: Network) -> Warehouse:
 
 
 def measure(recording: Recording, network: Network) -> Accuracy:
-    """A recording's, by the whole flows job."""
+    """Measures a recording by the whole flows job."""
     with TemporaryDirectory() as folder:
         warehouse = ingested(Path(folder), recording.capture, network)
         tables = job_tables(warehouse, network)
         packets = _packets(warehouse)
-        simple = _seen_again(warehouse)
+        simple = _retransmitted_later(warehouse)
     fates = _Fates.read(recording.lost_frames, packets)
     frames, true = fates.data, fates.lost
     losses = tables[LOSSES.name]
@@ -109,7 +109,7 @@ def measure(recording: Recording, network: Network) -> Accuracy:
     )
     evidence = dict(zip(access["frame"].to_pylist(), access["evidence"].to_pylist(), strict=True))
     inferred = {f for f, p in of_frame.items() if p > 0.5} & frames
-    again = simple & frames
+    by_simple_rule = simple & frames
     return Accuracy(
         data=len(frames),
         lost=len(true),
@@ -118,14 +118,14 @@ def measure(recording: Recording, network: Network) -> Accuracy:
         expected=sum(p for f, p in of_frame.items() if f in frames),
         undecided=sum(evidence.get(f) == "undecided" for f in true),
         undecided_hits=sum(evidence.get(f) == "undecided" for f in true & inferred),
-        simple=len(again),
-        simple_hits=len(again & true),
+        simple=len(by_simple_rule),
+        simple_hits=len(by_simple_rule & true),
         unseen=_match_unseen(recording.unseen, tables),
     )
 
 
 def access_counts(warehouse: Warehouse, lost_frames: Path, network: Network) -> Counts:
-    """What was lost on the access side in a recording that was ingested, by its estimator alone."""
+    """Counts the losses on the access side of an ingested recording, by only their estimator."""
     fates = _Fates.read(lost_frames, _packets(warehouse))
     probability: dict[int, float] = {}
     with warehouse.staging() as staging:
@@ -146,7 +146,8 @@ def access_counts(warehouse: Warehouse, lost_frames: Path, network: Network) -> 
 
 
 def _probabilities(item: WorkItem) -> Iterator[tuple[int, float]]:
-    """(frame, probability) of the item's packets that may have been lost on the access side."""
+    """Returns (frame, probability) of the item's packets that may have been lost on the access
+    side."""
     partition = read_partition(item)
     if partition is None:
         return iter(())
@@ -159,7 +160,7 @@ def _probabilities(item: WorkItem) -> Iterator[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class _Fates:
-    """Downlink data frames whose fate the truth knows, and those of them that were lost."""
+    """Downlink data frames whose fate the ground truth has, and those of them that were lost."""
 
     data: set[int]
     lost: set[int]
@@ -175,13 +176,13 @@ class _Fates:
 
 
 def downlink_frames(warehouse: Warehouse) -> list[int]:
-    """The frames to subscribers, in order."""
+    """Returns the frames to subscribers, in order."""
     packets = _packets(warehouse)
     return sorted(packets["frame"].filter(packets["downlink"]).to_pylist())
 
 
 def _packets(warehouse: Warehouse) -> pa.Table:
-    """Frame, direction and payload of all packets."""
+    """Returns frame, direction and payload of all packets."""
     return pa.concat_tables(
         pq.read_table(path, columns=["frame", "downlink", "payload_len"])
         for path in warehouse.files(PACKETS)
@@ -189,7 +190,7 @@ def _packets(warehouse: Warehouse) -> pa.Table:
 
 
 def job_tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
-    """What the flows job makes of all days."""
+    """Returns the tables that the flows job makes of all days."""
     parts: dict[str, list[pa.Table]] = {table.name: [] for table in ROWS}
     with warehouse.staging() as staging:
         for day in sorted(_days(warehouse)):
@@ -210,12 +211,13 @@ def _days(warehouse: Warehouse) -> set[datetime.date]:
 
 
 def stream(path: Path) -> pa.NativeFile:
-    """A file's bytes, without the compression that its name tells."""
+    """Returns a file's bytes, decompressed as its name indicates."""
     return pa.input_stream(path, compression="detect")
 
 
-def _seen_again(warehouse: Warehouse) -> set[int]:
-    """The simple rule: frames of data that Gi saw again later on the same 5-tuple."""
+def _retransmitted_later(warehouse: Warehouse) -> set[int]:
+    """Applies the simple rule: returns frames of data that passed Gi once more on the same
+    5-tuple."""
     rows = (
         warehouse.connect()
         .sql("""
@@ -237,7 +239,7 @@ def _seen_again(warehouse: Warehouse) -> set[int]:
 
 
 def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Counts:
-    """An event matches where the connection and the sequence number agree."""
+    """Matches events with losses: where the connection and the sequence number agree."""
     events = pyarrow.csv.read_csv(stream(unseen)).to_pylist()
     # 52 bytes are the headers with timestamps; a SYN ACK has up to 60; 64: and a D-SACK block
     true = [
@@ -267,7 +269,8 @@ def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Counts:
 
 
 def lost_frames_csv(frames: Path, capture_frames: list[int], target: Path) -> None:
-    """From the lab's frames.csv.gz (fate of every frame) the short form that `measure` reads."""
+    """Writes the short form that `measure` reads, from the lab's frames.csv.gz (fate of every
+    frame)."""
     table = pyarrow.csv.read_csv(stream(frames))
     lost = table.filter(pc.not_equal(table["fate"], "delivered"))
     known = set(table["frame"].to_pylist())

@@ -1,8 +1,8 @@
-"""How far the losses on the access side depend on each constant of their model.
+"""Measures how far the losses on the access side depend on each constant of their model.
 
-Constants are compiled in. So each one varied is written into a copy of the sources, of which a
-process of its own is run. Of compiled functions kept on disk, those of modules that do not see the
-constant are used again.
+Constants are compiled in. So each variation is written into another folder with the sources,
+which a process of its own runs. Of compiled functions kept on disk, those of modules that do not
+see the constant are reused.
 """
 
 import ast
@@ -27,7 +27,7 @@ MODULES = (
     "costs", "search", "receiver", "link", "queue", "order", "path", "access", "lookahead",
 )  # fmt: skip
 NOT_MODEL = {"lookahead.SCRATCH_ROWS"}
-"""Memory to work in."""
+"""The size of memory to work in."""
 FACTORS = (0.5, 2.0)
 IMPORT = re.compile(r"from spark_jobs\.estimators\.loss(?:\.| import )([^()\n]+|\([^)]*\))")
 RUN = "from tests.accuracy.sensitivity import child; child()"
@@ -35,14 +35,15 @@ RUN = "from tests.accuracy.sensitivity import child; child()"
 
 @dataclass(frozen=True)
 class Variation:
-    """A constant, as `costs.LOSS`, and by what it is multiplied."""
+    """A constant, as `costs.LOSS`, and the factor by which it is multiplied."""
 
     constant: str
     factor: float
 
 
 def constants() -> dict[str, float]:
-    """The numeric constants of the model's modules, by module and name, as the sources have it."""
+    """Returns the numeric constants of the model's modules, by module and name, as the sources have
+    it."""
     return {
         f"{module}.{name}": value
         for module in MODULES
@@ -56,8 +57,8 @@ def _source(module: str) -> str:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Names in capitals and what is assigned to each in a module; of a tuple that one name has,
-    its first."""
+    """Yields names in capitals and what is assigned to each in a module; of a tuple that one name
+    has, its first."""
     for statement in tree.body:
         if not isinstance(statement, ast.Assign):
             continue
@@ -80,7 +81,7 @@ def _number(node: ast.expr) -> float | None:
 
 
 def varied(source: str, name: str, factor: float) -> str:
-    """A module's source with a constant multiplied; a whole number stays one."""
+    """Returns a module's source with a constant multiplied; a whole number stays one."""
     for assigned, node in _assigned(ast.parse(source)):
         value = _number(node)
         if assigned == name and value is not None:
@@ -95,7 +96,7 @@ def varied(source: str, name: str, factor: float) -> str:
 
 
 def chosen(names: list[str]) -> list[Variation]:
-    """The variations of these constants, by name with or without the module, or of all."""
+    """Returns the variations of these constants, by name with or without the module, or of all."""
     known = constants()
     of = [c for c in known if not names or {c, c.split(".")[1], c.split(".")[0]} & set(names)]
     for name in names:
@@ -108,7 +109,8 @@ def chosen(names: list[str]) -> list[Variation]:
 def study(
     recordings: dict[str, Recording], variations: list[Variation]
 ) -> Iterator[tuple[Variation | None, dict[str, Counts]]]:
-    """What each variation makes of the recordings, one by one; first (None), of none."""
+    """Yields each variation's counts of the recordings, one by one; first (None) without
+    variation."""
     with TemporaryDirectory() as folder:
         scratch = Path(folder)
         for name, recording in recordings.items():
@@ -124,7 +126,7 @@ def study(
             path = scratch / "tree" / MODEL / f"{module}.py"
             original, times = path.read_text(), path.stat()
             path.write_text(varied(original, name, variation.factor))
-            stale = [f"{other}.*" for other in _who_sees(module, path.parent)]
+            stale = [f"{other}.*" for other in _modules_that_see(module, path.parent)]
             shutil.copytree(
                 scratch / "unvaried", scratch / "compiled", ignore=shutil.ignore_patterns(*stale)
             )
@@ -134,9 +136,9 @@ def study(
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _who_sees(module: str, model: Path) -> set[str]:
-    """A module in the model's folder, those that import it, those that import these and so on: what
-    is compiled of them has its constants within."""
+def _modules_that_see(module: str, model: Path) -> set[str]:
+    """Returns a module of the model and those that import it, directly or not: what is compiled of
+    them contains its constants."""
     imports = {
         path.stem: set(re.findall(r"\w+", " ".join(IMPORT.findall(path.read_text()))))
         for path in model.glob("*.py")
@@ -150,7 +152,7 @@ def _who_sees(module: str, model: Path) -> set[str]:
 
 
 def _run(scratch: Path, asked: str) -> dict[str, Counts]:
-    """What the copy of the sources makes of all recordings."""
+    """Returns the counts of all recordings by the varied sources."""
     tree = scratch / "tree"
     environment = {
         **os.environ,
@@ -168,7 +170,7 @@ def _run(scratch: Path, asked: str) -> dict[str, Counts]:
 
 
 def child() -> None:
-    """Run in a copy of the sources: Counts of the recordings that the input names, as JSON."""
+    """Writes Counts of the recordings that the input names, as JSON; runs in the varied sources."""
     asked = json.load(sys.stdin)
     warehouses = Path(asked["warehouses"])
     found = {
@@ -179,13 +181,13 @@ def child() -> None:
 
 
 def pooled(found: dict[str, Counts]) -> Counts:
-    """All recordings as one."""
+    """Adds up all recordings."""
     return Counts(*map(sum, zip(*map(astuple, found.values()), strict=True)))
 
 
 def line(found: dict[str, Counts], base: dict[str, Counts]) -> str:
-    """Precision, recall and the ratio of losses inferred to true ones of all recordings as one, and
-    how far each moves from the base; where both move most, and how far there."""
+    """Formats precision, recall and the ratio of losses inferred to true ones of all recordings as
+    one, and how far each moves from the base; where both move most, and how far there."""
     now, before = _figures(pooled(found)), _figures(pooled(base))
     moved = " ".join(f"{100 * (a - b):+8.2f}%" for a, b in zip(now, before, strict=True))
     if found is base:
@@ -200,5 +202,5 @@ def _figures(of: Counts) -> tuple[float, float, float]:
 
 
 def _change(now: Counts, before: Counts) -> float:
-    """How much more is right of what is inferred and of what is true."""
+    """Returns by how much precision and recall rise, added up."""
     return now.precision + now.recall - before.precision - before.recall

@@ -1,4 +1,5 @@
-"""A lab capture's estimates of what the servers' TCP did, beside what their kernel said of it."""
+"""Compares a lab capture's estimates of what the servers' TCP did with what their kernel
+reported."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ from tests.accuracy.lab import job_tables, stream
 
 @dataclass(frozen=True)
 class Share:
-    """How many of some are as near the truth as asked, and the share that should be."""
+    """The number of values that are as near the truth as asked, of how many; the share asked
+    for."""
 
     near: int
     of: int
@@ -27,7 +29,7 @@ class Share:
 
     @property
     def value(self) -> float:
-        """0 to 1; NaN of none."""
+        """The share, 0 to 1; NaN of none."""
         return self.near / self.of if self.of else float("nan")
 
     @property
@@ -62,7 +64,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Median:
-    """Of relative errors, 0.01 being 1 %, and what it should be at most; NaN of none."""
+    """The median of relative errors, 0.01 being 1 %, and what it should be at most; NaN of none."""
 
     value: float
     most: float
@@ -82,11 +84,11 @@ Figures = dict[str, Figure]
 
 @dataclass(frozen=True)
 class Why:
-    """One capture: the connections of which the kernel told, those of them found among ours, and
-    of these the ones of which it told to their end; what is measured of them, by name; what is
+    """One capture: the connections that the kernel reported, those of them found in `flows`, and of
+    these the ones that it reported to their end; what is measured of them, by name; what is
     measured of all connections against the host's counters, empty without these."""
 
-    told: int
+    reported: int
     matched: int
     ended: int
     of_connections: Figures
@@ -94,8 +96,8 @@ class Why:
 
 
 def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) -> Why:
-    """capture: the pcap; sender: the lab's sender.csv, of all connections in the capture; kernel:
-    its kernel_srv.json."""
+    """Measures a capture. capture: the pcap; sender: the lab's sender.csv, of all connections in
+    the capture; kernel: its kernel_srv.json."""
     with TemporaryDirectory() as folder, duckdb.connect() as db:
         warehouse = Warehouse(Path(folder))
         result = ingest_capture(warehouse, network, capture)
@@ -104,27 +106,27 @@ def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) 
         for table in (FLOWS, RETRANSMISSIONS, RTO_VALUES):
             db.register(table.name, tables[table.name])
         db.register("sender", pyarrow.csv.read_csv(stream(sender)))
-        told, matched = match(db)
+        reported, matched = match(db)
         ended = ended_connections(db)
         return Why(
-            told=told,
+            reported=reported,
             matched=matched,
             ended=len(ended),
             of_connections=retransmissions(ended)
             | timeouts(ended)
-            | rto(running_timers(db))
+            | rto(rto_while_in_flight(db))
             | time(ended),
             of_host={} if kernel is None else causes(db, json.loads(kernel.read_text())),
         )
 
 
 def match(db: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Makes the table `told`: the sender's rows, with the flow_id of their connection, null where
-    it is not among ours. Returns the number of connections told of, and of those found. Where
-    ports were used again a connection begins after another's last row, and is the flow that
-    starts nearest in time."""
+    """Makes the table `kernel_rows`: the sender's rows, with the flow_id of their connection, null
+    where `flows` lacks it. Returns the number of connections reported, and of those found. Where
+    ports were reused a connection begins after another's last row, and is the flow that starts
+    nearest in time."""
     db.execute("""
-        create table told as
+        create table kernel_rows as
         with numbered as (
             select *, sum(last) over (
                 partition by "user", sport, server, port order by t, last
@@ -146,45 +148,47 @@ def match(db: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     """)
     counts = db.sql("""
         select count(*), count(flow_id)
-        from (select distinct "user", sport, server, port, nth, flow_id from told)
+        from (select distinct "user", sport, server, port, nth, flow_id from kernel_rows)
     """).fetchall()
     return counts[0]
 
 
 def ended_connections(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """A row a connection of which the kernel told to its end: ours beside its last word (true_...),
-    times in s; caused: its rows in table retransmissions that have a cause, without new data."""
+    """Returns a row for each connection that the kernel reported to its end: the estimates beside
+    its last row (true_...), times in s; caused: the number of its rows in table retransmissions
+    that have a cause, without new data."""
     return db.sql("""
-        with again as (
+        with with_cause as (
             select flow_id, count(*) as caused from retransmissions
             where cause is not null and not new_data group by flow_id
         )
-        select retransmissions, timeouts, busy, flows.rwnd_limited, coalesce(caused, 0) as caused,
-            total_retrans as true_retransmissions, total_rto as true_timeouts,
-            busy_time / 1e6 as true_busy, told.rwnd_limited / 1e6 as true_rwnd_limited
-        from told join flows using (flow_id) left join again using (flow_id)
+        select retransmissions, rto_expiries, busy, flows.rwnd_limited,
+            coalesce(caused, 0) as caused, total_retrans as true_retransmissions,
+            total_rto as true_timeouts, busy_time / 1e6 as true_busy,
+            kernel_rows.rwnd_limited / 1e6 as true_rwnd_limited
+        from kernel_rows join flows using (flow_id) left join with_cause using (flow_id)
         where last = 1
     """).df()
 
 
-def running_timers(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """A row a time at which the kernel told of a connection with data on the way: the timeout by
-    our last row until then, NaN without one, and its own (true_rto), s."""
+def rto_while_in_flight(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """Returns a row for each time at which the kernel reported a connection with data in flight:
+    the RTO by the last row of rto_values until then, NaN without one, and its own (true_rto), s."""
     return db.sql("""
-        select rto_values.rto, told.rto / 1e6 as true_rto
-        from told asof left join rto_values
-            on told.flow_id = rto_values.flow_id and told.t >= epoch(rto_values.ts)
-        where last = 0 and unacked > 0 and told.flow_id is not null
+        select rto_values.rto, kernel_rows.rto / 1e6 as true_rto
+        from kernel_rows asof left join rto_values
+            on kernel_rows.flow_id = rto_values.flow_id and kernel_rows.t >= epoch(rto_values.ts)
+        where last = 0 and unacked > 0 and kernel_rows.flow_id is not null
     """).df()
 
 
 def near(ours: pd.Series, truth: pd.Series, tolerance: pd.Series | float, least: float) -> Share:
-    """Those within the tolerance, in their unit; what we do not tell (NaN) is not."""
+    """Returns the share within the tolerance, in their unit; without an estimate (NaN), none is."""
     return Share(int(((ours - truth).abs() <= tolerance).sum()), len(truth), least)
 
 
 def retransmissions(ended: pd.DataFrame) -> Figures:
-    """Packets retransmitted."""
+    """Compares the numbers of retransmissions."""
     truth = ended.true_retransmissions
     return {
         "retransmissions: equal": near(ended.retransmissions, truth, 0, 0.98),
@@ -194,17 +198,17 @@ def retransmissions(ended: pd.DataFrame) -> Figures:
 
 
 def timeouts(ended: pd.DataFrame) -> Figures:
-    """Firings of the retransmission timer."""
+    """Compares the numbers of RTO expiries."""
     truth = ended.true_timeouts
     return {
-        "timeouts: equal": near(ended.timeouts, truth, 0, 0.95),
-        "timeouts: sum": Total(ended.timeouts.sum(), truth.sum(), 0.05, 10),
+        "timeouts: equal": near(ended.rto_expiries, truth, 0, 0.95),
+        "timeouts: sum": Total(ended.rto_expiries.sum(), truth.sum(), 0.05, 10),
     }
 
 
 def rto(running: pd.DataFrame) -> Figures:
-    """The retransmission timeout at the times of the kernel's rows; one that we do not tell is
-    wrong without bound."""
+    """Compares the RTO at the times of the kernel's rows; a missing estimate has an infinite
+    error."""
     error = (running.rto / running.true_rto - 1).abs().fillna(float("inf"))
     return {
         "rto: median error": Median(float(error.median()), 0.05),
@@ -213,7 +217,8 @@ def rto(running: pd.DataFrame) -> Figures:
 
 
 def time(ended: pd.DataFrame) -> Figures:
-    """For how long there was something to send, and the window alone held it back, s; shares of
+    """Compares the times in which there was something to send, and only the window held it back, s;
+    shares of
     the connections that were busy for more than 5 s."""
     long = ended[ended.true_busy > 5]
     return {
@@ -230,20 +235,20 @@ def time(ended: pd.DataFrame) -> Figures:
 
 
 def causes(db: duckdb.DuckDBPyConnection, counters: Mapping[str, int]) -> Figures:
-    """Of all connections, by cause, against the host's counters; a counter that is 0 is not among
-    them. Probes with new data count as the kernel counts them: all."""
+    """Compares all connections, by cause, with the host's counters; a counter that is 0 is not
+    among them. Probes with new data count as the kernel counts them: all."""
     rows = dict(db.sql("select cause, count(*) from retransmissions group by cause").fetchall())
     sums = db.sql("""
         select (select coalesce(sum(rto_expiries), 0) from flows),
             (select count(*) from retransmissions where spurious_rto)
     """).fetchall()
-    timers, spurious = sums[0]
+    expiries, spurious = sums[0]
 
     def beside(ours: int, counter: str, relative: float = 0.05, absolute: int = 10) -> Total:
         return Total(int(ours), counters.get(f"TcpExt{counter}", 0), relative, absolute)
 
     return {
-        "timeouts, SYN ACKs' too": beside(timers, "TCPTimeouts"),
+        "timeouts, SYN ACKs' too": beside(expiries, "TCPTimeouts"),
         "fast": beside(rows.get("fast", 0), "TCPFastRetrans"),
         "slow_start": beside(rows.get("slow_start", 0), "TCPSlowStartRetrans"),
         "tlp": beside(rows.get("tlp", 0), "TCPLossProbes"),

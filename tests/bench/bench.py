@@ -1,7 +1,7 @@
-"""How fast, how small, in how much memory: `make bench`.
+"""Measures speed, size and memory: `make bench`.
 
-Tiles a shipped capture to 50 million packets (GISCOPE_BENCH_PACKETS sets another number; the
-least are FILES times COPIES of the capture, 24 million), ingests them and makes their flows on all
+Tiles a shipped capture to 50 million packets (GISCOPE_BENCH_PACKETS sets another number; the least
+are FILES times REPETITIONS of the capture, 24 million), ingests them and makes their flows on all
 cores; beside it tcptrace and tshark, where they are installed, on one smaller file, so that
 machines compare by ratios.
 """
@@ -34,14 +34,14 @@ CAPTURES = ROOT / "tests/data/captures"
 SOURCE = CAPTURES / "aa-gprs/peak.pcap.zst"
 DAY = date(2004, 3, 2)
 FILES = 4
-COPIES = 40
+REPETITIONS = 40
 REFERENCE_PACKETS = 1_000_000
 SAMPLE_S = 0.1
 
 
 class Used(NamedTuple):
-    """What something took: time and the processors' time (s), the largest resident size of any one
-    process that it started (bytes)."""
+    """The cost of an action: time and the processors' time (s), the largest resident size of any
+    one process that it started (bytes)."""
 
     seconds: float
     cpu_s: float
@@ -49,14 +49,14 @@ class Used(NamedTuple):
 
 
 class _Watch(threading.Thread):
-    """What this process's descendants use while the thread runs; memory of those that do something,
-    but for Java."""
+    """Measures what this process's descendants use while the thread runs; memory of those that do
+    something, but for Java."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.peak = 0
         self._cpu_s: dict[int, tuple[float, float]] = {}
-        """By process: when it was first seen, and last."""
+        """Processor time of each process when it was first seen, and last."""
         self._stop_asked = threading.Event()
         self._look(new=False)
 
@@ -77,7 +77,7 @@ class _Watch(threading.Thread):
                 continue
 
     def stop(self) -> float:
-        """The processors' time that they took, s."""
+        """Ends the thread; returns the processors' time that the processes took, s."""
         self._stop_asked.set()
         self.join()
         self._look()
@@ -85,7 +85,7 @@ class _Watch(threading.Thread):
 
 
 def measured(action: Callable[[], object]) -> Used:
-    """What an action takes; of what it starts, and this process's own time."""
+    """Measures an action, with the processes that it starts and this process's own time."""
     watch = _Watch()
     watch.start()
     started, own_s = time.perf_counter(), time.process_time()
@@ -105,7 +105,7 @@ def rows(warehouse: Warehouse, table: str) -> int:
 
 
 def other_tools(reference: Path, packets: int) -> dict[str, float]:
-    """Packets/s of tcptrace and tshark on one file, where they are installed."""
+    """Measures packets/s of tcptrace and tshark on one file, where they are installed."""
     commands = {
         "tcptrace -lnrW": ["tcptrace", "-lnrW", str(reference)],
         "tshark -T fields": [
@@ -134,11 +134,11 @@ def other_tools(reference: Path, packets: int) -> dict[str, float]:
 
 
 def large_captures(folder: Path, network: Network, packets: int) -> list[tuple[Network, Path]]:
-    """FILES captures of `packets` in all, each with users of its own."""
+    """Makes FILES captures of `packets` in all, each with users of its own."""
     work = []
     for i in range(FILES):
         target = folder / f"bench{i}.pcap"
-        tile(SOURCE, target, packets // FILES, COPIES, 2 + i * COPIES)
+        tile(SOURCE, target, packets // FILES, REPETITIONS, 2 + i * REPETITIONS)
         work.append((network, target))
     return work
 
@@ -189,9 +189,9 @@ def main() -> None:
         )
         for heading in ("program", "million packets/s", "giscope is faster by"):
             compared.add_column(heading, justify="left" if heading == "program" else "right")
-        alone = Warehouse(folder / "alone")
+        single = Warehouse(folder / "single")
         started = time.perf_counter()
-        ingest_capture(alone, network, reference)
+        ingest_capture(single, network, reference)
         mine = reference_packets / (time.perf_counter() - started)
         compared.add_row("giscope ingest", f"{mine / 1e6:.2f}", "")
         for program, speed in other_tools(reference, reference_packets).items():
@@ -200,7 +200,7 @@ def main() -> None:
 
 
 def _warm_up(item: tuple[Path, Network]) -> None:
-    """Load the compiled functions into a worker."""
+    """Loads the compiled functions into a worker."""
     folder, network = item
     warehouse = Warehouse(folder)
     ingest_capture(warehouse, network, SOURCE)

@@ -1,6 +1,6 @@
-"""What a publication costs as days add up: `python -m tests.bench.catalog [DAYS]`.
+"""Measures what a publication costs as days add up: `python -m tests.bench.catalog [DAYS]`.
 
-Publishes a shipped network's day again and again, as so many days (1,000), of each table some rows,
+Publishes a shipped network's day repeatedly, as so many days (1,000), of each table some rows,
 and measures what a daily run adds: the units' transactions, the Iceberg tables' next snapshots, the
 DuckDB views; and how long it takes to plan the reading of one day. Snapshots are kept for so long
 that there are five of each table, as with one run a day.
@@ -29,7 +29,7 @@ from spark_jobs.warehouse.files import read_rows
 NETWORK, DAY = "aa-gprs", date(2004, 3, 2)
 FIRST = date(2001, 1, 1)
 ROWS_OF_A_DAY = 20
-TOLD = (1, 10, 100, 300, 1000, 3000)
+SHOWN = (1, 10, 100, 300, 1000, 3000)
 KEPT = 5
 UNITS: dict[str, tuple[Table, ...]] = {
     "capture": (PACKETS, TABLES["ingest_log"]),
@@ -40,7 +40,7 @@ UNITS: dict[str, tuple[Table, ...]] = {
 
 
 def some_rows(shipped: Warehouse) -> dict[Table, pa.Table]:
-    """A few rows of each table of the shipped network's day."""
+    """Returns a few rows of each table of the shipped network's day."""
     found = {
         table: read_rows(table, shipped.files(table, NETWORK, DAY))[:ROWS_OF_A_DAY]
         for tables in UNITS.values()
@@ -50,7 +50,7 @@ def some_rows(shipped: Warehouse) -> dict[Table, pa.Table]:
 
 
 def publish(warehouse: Warehouse, rows: dict[Table, pa.Table], day: date) -> None:
-    """What a daily run publishes."""
+    """Publishes what a daily run does."""
     for kind, tables in UNITS.items():
         with warehouse.staging() as staging:
             for table in tables:
@@ -67,7 +67,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def planning(warehouse: Warehouse, day: date) -> float:
-    """Seconds to find one day's packets by Iceberg."""
+    """Measures the seconds to find one day's packets by Iceberg."""
     catalog = load_catalog("giscope", type="sql", uri=f"sqlite:///{warehouse.root / CATALOG}")
     table = catalog.load_table(f"giscope.{PACKETS.name}")
     wanted = f"network = '{NETWORK}' and date = '{day}'"
@@ -103,7 +103,7 @@ def main(days: int) -> None:
             shown = seconds(
                 partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run))
             )
-            if n in TOLD or n == days:
+            if n in SHOWN or n == days:
                 views = seconds(warehouse.update_views)
                 metadata = [
                     path
@@ -112,8 +112,8 @@ def main(days: int) -> None:
                 ]
                 megabytes = sum(path.stat().st_size for path in metadata) / 1e6
                 values = [1000 * x for x in (published, shown, views, planning(warehouse, day))]
-                told = [*(f"{value:,.0f}" for value in values), f"{len(metadata):,}"]
-                grid.add_row(f"{n:,}", *told, f"{megabytes:.1f}")
+                numbers = [*(f"{value:,.0f}" for value in values), f"{len(metadata):,}"]
+                grid.add_row(f"{n:,}", *numbers, f"{megabytes:.1f}")
             a_run, last = time.perf_counter() - last, time.perf_counter()
     Console().print(grid)
 

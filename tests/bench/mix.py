@@ -1,6 +1,7 @@
-"""A capture of everything: the shipped captures side by side, and the short exchanges of the web.
+"""Makes a capture of everything: the shipped captures side by side, and the short exchanges of the
+web.
 
-What is in one capture alone flatters or hurts who reads it: the shipped ones differ in losses,
+A single capture favours or burdens the program that reads it: the shipped ones differ in losses,
 round trips, packets a connection; of a hundred thousand users with ten packets each, none has
 enough for what costs by the user to be small.
 """
@@ -20,7 +21,7 @@ SHIPPED = (
     "bb-gprs/peak.pcap.zst",
     "cc-dialup/peak.pcap.zst",
 )
-MOST_COPIES = 60
+MOST_REPETITIONS = 60
 BEGIN_US = 1_078_221_600_000_000
 """2004-03-02, 10:00 UTC."""
 HOUR_US = 3_600_000_000
@@ -65,7 +66,7 @@ RECORD = np.dtype(
         ("urgent", ">u2"),
     ]
 )
-"""A pcap record of an IPv4 packet with a TCP header and no option, cut behind it."""
+"""A pcap record of an IPv4 packet with a TCP header and no option, cut after it."""
 FIRST_USER, FIRST_SERVER, SERVERS = 0x0A42_0000, 0xC633_6401, 250
 """10.66.0.0 and on; 198.51.100.1 and on."""
 
@@ -74,7 +75,7 @@ def short_exchanges(
     target: Path, user: np.ndarray, begin_us: int = BEGIN_US, span_us: int = HOUR_US
 ) -> int:
     """Write a pcap with an EXCHANGE, begun in this span, for each of these users, int64[n] IPv4
-    addresses, who may come again; returns how many packets it has."""
+    addresses, which may repeat; returns how many packets it has."""
     rng = np.random.default_rng(1)
     users = len(user)
     out = np.zeros((users, len(EXCHANGE)), RECORD)
@@ -104,7 +105,7 @@ def short_exchanges(
 
 
 def _header() -> bytes:
-    """Of a pcap of raw IP packets, little-endian, in microseconds."""
+    """Returns the header of a pcap of raw IP packets, little-endian, in microseconds."""
     fields = np.array([framing.PCAP_MICRO, 2 | 4 << 16, 0, 0, 65535, 101], "<u4")
     return fields.tobytes()
 
@@ -145,8 +146,8 @@ def mix(target: Path, packets: int, users: int) -> int:
         sources = []
         for i, capture in enumerate(SHIPPED):
             sources.append(folder / f"{i}.pcap")
-            copies = round(packets / len(SHIPPED) / len(records(CAPTURES / capture)[1]))
-            tile(CAPTURES / capture, sources[-1], 1, max(1, copies), 1 + i * MOST_COPIES)
+            repetitions = round(packets / len(SHIPPED) / len(records(CAPTURES / capture)[1]))
+            tile(CAPTURES / capture, sources[-1], 1, max(1, repetitions), 1 + i * MOST_REPETITIONS)
         sources.append(folder / "short.pcap")
         short_exchanges(sources[-1], FIRST_USER + np.arange(users))
         return merged(sources, target)

@@ -69,7 +69,7 @@ class Task(NamedTuple):
 
 
 def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
-    """Every table of the connections of every day, written and thrown away."""
+    """Every table of the connections of every day, written and deleted."""
     tasks = []
     for day in sorted(days_with_packets(warehouse, network.name)):
         with warehouse.staging() as staging:

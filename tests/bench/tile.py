@@ -12,7 +12,7 @@ from spark_jobs.capture.stream import CaptureStream
 RECORD_HEADER = 16
 SHIFT_US = 700_000_000
 """A repetition in time begins this long after the one before."""
-COPY_OFFSET_US = 137
+REPEAT_OFFSET_US = 137
 
 
 def records(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -66,40 +66,40 @@ def shift_sequence(out, tcp, by):
 
 
 @njit
-def _write(data, frames, order, copies, first_copy, shift_us, out):
-    """Records in `order` (place = frame * copies + copy), each copy with its own users, times and
-    sequence numbers; returns the bytes written."""
+def _write(data, frames, order, repeats, first_repeat, shift_us, out):
+    """Records in `order` (place = frame * repeats + repeat), each repeat with its own users, times
+    and sequence numbers; returns the bytes written."""
     at = 0
     for place in order:
-        frame, copy = frames[place // copies], place % copies + first_copy
+        frame, repeat = frames[place // repeats], place % repeats + first_repeat
         start, size = frame.at - RECORD_HEADER, frame.captured + RECORD_HEADER
         out[at : at + size] = data[start : start + size]
-        us = frame.ts + shift_us + copy * COPY_OFFSET_US
+        us = frame.ts + shift_us + repeat * REPEAT_OFFSET_US
         for i in range(4):
             out[at + i] = (us // 1_000_000 >> 8 * i) & 255
             out[at + 4 + i] = (us % 1_000_000 >> 8 * i) & 255
         for address in (at + 28, at + 32):
             if out[address] == 10:
-                out[address + 2] += copy
-        shift_sequence(out, at + 36, copy * 2_654_435_761 + shift_us)
+                out[address + 2] += repeat
+        shift_sequence(out, at + 36, repeat * 2_654_435_761 + shift_us)
         at += size
     return at
 
 
-def tile(source: Path, target: Path, packets: int, copies: int = 40, first_copy: int = 0) -> int:
+def tile(source: Path, target: Path, packets: int, repeats: int = 40, first_repeat: int = 0) -> int:
     """Write a pcap of at least `packets` packets; returns how many it has.
 
-    copies: how many of each user at a time; first_copy: shifts them, so that files differ.
+    repeats: how many users are made of each; first_repeat: shifts them, so that files differ.
     """
     data, frames = records(source)
-    times = frames["ts"][:, None] + np.arange(copies)[None, :] * COPY_OFFSET_US
+    times = frames["ts"][:, None] + np.arange(repeats)[None, :] * REPEAT_OFFSET_US
     order = np.argsort(times.ravel(), kind="stable")
-    out = np.empty(copies * (len(data) + RECORD_HEADER), np.uint8)
+    out = np.empty(repeats * (len(data) + RECORD_HEADER), np.uint8)
     written = repetition = 0
     with target.open("wb") as f:
         f.write(data[: framing.PCAP_HEADER_BYTES].tobytes())
         while written < packets:
-            size = _write(data, frames, order, copies, first_copy, repetition * SHIFT_US, out)
+            size = _write(data, frames, order, repeats, first_repeat, repetition * SHIFT_US, out)
             f.write(out[:size].data)
             written += len(order)
             repetition += 1

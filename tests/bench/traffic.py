@@ -133,10 +133,10 @@ def sessions(
     source: Source, copies: tuple[float, float], span: tuple[int, int], number: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(SESSION[n], the packets that they are of): each user so many times as a whole and as a light
-    one; parts of a copy are had by as many of the users.
+    one; a fractional repetition has that part of the users.
 
-    span: between which times (µs since 1970); number: of the capture, which tells what differs
-    from others. Subscribers come again in the capture CAPTURES later.
+    span: between which times (µs since 1970); number: of the capture, which sets what differs
+    from others. The same subscribers appear in the capture CAPTURES later.
     """
     rng = np.random.default_rng(number)
     users = [

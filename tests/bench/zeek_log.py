@@ -2,7 +2,7 @@
 
 Repeats a shipped log and reads it to packet rows in one process and, cut into a file for each, in
 one process a core, as ingest does with rotated logs. Where other programs use the cores, the rows
-a CPU second tell more than the rows a second.
+a CPU second are more reliable than the rows a second.
 """
 
 import os

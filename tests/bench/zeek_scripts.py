@@ -25,7 +25,7 @@ from tests.bench.tile import tile
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "tests/data/captures/aa-gprs/peak.pcap.zst"
-COPIES = 4
+REPETITIONS = 4
 """Of each user at a time."""
 MINIMAL = zeek_program.ARCHIVES / "minimal.zeek"
 ROUNDS = 7
@@ -83,7 +83,7 @@ def main() -> None:
         (folder / "subscribers.zeek").write_text(zeek_program.SUBSCRIBERS_SCRIPT)
         (folder / "nothing.zeek").write_text("redef ignore_checksums = T;\n")
         capture = folder / "a.pcap"
-        packets = tile(SOURCE, capture, packets, COPIES)
+        packets = tile(SOURCE, capture, packets, REPETITIONS)
         costs: dict[str, list[Cost]] = {what: [] for what in commands(folder)}
         for _ in range(ROUNDS):
             for what, arguments in commands(folder).items():

@@ -19,7 +19,7 @@ print(sum(group_offsets.stats.cache_misses.values()), sum(group_offsets.stats.ca
 """
 
 
-def test_one_compiles_and_the_others_load(tmp_path: Path):
+def test_one_process_compiles_and_the_others_load(tmp_path: Path):
     together = str(time.time() + START_S)
     workers = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is compiled before the first task."""
+"""The functions compiled before the first task."""
 
 import json
 import os
@@ -27,27 +27,27 @@ print(sum(sum(function.stats.cache_misses.values()) for function in of))
 """
 
 
-def test_an_entry_for_a_record_with_fewer_fields_is_passed_over():
+def test_entry_for_a_record_with_fewer_fields_is_skipped():
     """As the list is until it is made anew, after a column was added."""
     name, *arguments = next(json.loads(line) for line in LINES if "records.Packets" in line)
     fewer = [{k: v[:-1] for k, v in a.items()} if isinstance(a, dict) else a for a in arguments]
     compile_entry(json.dumps([name, *fewer]))
 
 
-def test_types_are_read_as_they_were_told():
+def test_types_survive_a_round_trip_through_json():
     for line in LINES:
         _, *arguments = json.loads(line)
-        told = [type_to_json(type_from_json(argument)) for argument in arguments]
-        assert json.loads(json.dumps(told)) == arguments
+        written = [type_to_json(type_from_json(argument)) for argument in arguments]
+        assert json.loads(json.dumps(written)) == arguments
 
 
-def test_functions_are_there():
+def test_listed_functions_exist_and_are_compiled():
     for line in LINES:
         module, _, function = json.loads(line)[0].rpartition(".")
         assert hasattr(getattr(import_module(module), function), "py_func")
 
 
-def test_each_is_compiled_in_one_of_two_processes(tmp_path):
+def test_each_entry_is_compiled_in_one_of_two_processes(tmp_path):
     assert len(SHORT) == 4
     command = [sys.executable, "-c", WORKER, str(time.time() + START_S), *SHORT]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -42,10 +42,10 @@ def borrows(values):
 
 
 @pytest.mark.parametrize(("call", "given"), [(takes, 3), (hands_out, np.ones(3))])
-def test_what_would_leak_or_be_freed_too_early_does_not_compile(call, given):
+def test_array_that_would_leak_or_be_freed_too_early_does_not_compile(call, given):
     with pytest.raises(Exception, match="see `making`"):
         call(given)
 
 
-def test_borrowing_compiles():
+def test_function_that_only_reads_an_array_compiles():
     assert borrows(np.arange(3.0)) == 1.0

@@ -9,7 +9,7 @@ when it sent (at Gi: when that passed) or from when it heard an ACK (100 ms afte
 from collections.abc import Iterable
 from dataclasses import replace
 
-from exchange import Packet, packets, tables
+from packet_script import Packet, packets, tables
 from segments import ACK, DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.tables import ROWS
@@ -29,16 +29,18 @@ TIMEOUT_US = 3 * (RTT_US + ANSWER_US)
 FIN = frozenset({"FIN", "ACK"})
 
 
-def tables_by(exchange: Iterable[Packet], **settings: float) -> dict[str, list[dict]]:
+def tables_with_settings(exchange: Iterable[Packet], **settings: float) -> dict[str, list[dict]]:
     """Rows of each table, with some of a network's Settings."""
     made = UserPartition(*packets(exchange), Settings("net", **settings))
     return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
 
 
-def did(exchange: Iterable[Packet], **settings: float) -> tuple[list[str | None], int, int]:
-    """Of an exchange that is one connection: the causes of `retransmissions`, in order of time;
+def causes_and_counts(
+    exchange: Iterable[Packet], **settings: float
+) -> tuple[list[str | None], int, int]:
+    """For an exchange that is one connection: the causes of `retransmissions`, in order of time;
     `flows.retransmissions`; `flows.rto_expiries`."""
-    rows = tables_by(exchange, **settings)
+    rows = tables_with_settings(exchange, **settings)
     (flow,) = rows["flows"]
     causes = [row["cause"] for row in rows["retransmissions"]]
     return causes, flow["retransmissions"], flow["rto_expiries"]
@@ -49,8 +51,8 @@ def retransmitted(lines: list[Packet]) -> list[dict]:
     return tables(lines)["retransmissions"]
 
 
-def bare(at_us: int, seq: int, data: int = 0, flags: frozenset[str] = ACK) -> Packet:
-    """What the server sends that is no whole segment."""
+def server_packet(at_us: int, seq: int, data: int = 0, flags: frozenset[str] = ACK) -> Packet:
+    """A packet from the server that is no whole segment."""
     return Packet(at_us, "down", flags, seq=seq, ack=300, data=data)
 
 
@@ -60,7 +62,7 @@ def flight(first: int, last: int, at_us: int = BEGIN) -> list[Packet]:
 
 
 def duplicates(count: int, at_us: int, upto: int = 1, sack: bool = False) -> list[Packet]:
-    """The mobile lacks the segment after `upto`; those behind that came 1 ms apart."""
+    """The mobile lacks the segment after `upto`; those after that came 1 ms apart."""
     return [
         acked(at_us + n * MS, upto, *([(upto + 2, upto + 2 + n)] if sack else []))
         for n in range(count)

@@ -1,10 +1,10 @@
 """Transfers in whole segments, for exchanges about losses.
 
-Segments are of 1000 bytes: d1 is 500-1499, d2 is 1500-2499, ... The RTT on the access side is 600 ms,
-before it 100 ms, and the link takes 100 ms for a segment.
+Segments are of 1000 bytes: d1 is 500-1499, d2 is 1500-2499, ... The RTT on the access side is 600
+ms, on the Internet side 100 ms, and the link takes 100 ms for a segment.
 """
 
-from exchange import Packet, tables
+from packet_script import Packet, tables
 
 ACK = frozenset({"ACK"})
 DATA = 1000
@@ -41,8 +41,8 @@ def started(sack: bool = False, first: int = 3) -> list[Packet]:
     return lines
 
 
-def later(at_us: int) -> list[Packet]:
-    """The user is still observed, on another connection."""
+def user_seen_at(at_us: int) -> list[Packet]:
+    """A packet of the user on another connection: the capture still observes the user."""
     return [Packet(at_us, "up", frozenset({"SYN"}), seq=7, port=2000)]
 
 

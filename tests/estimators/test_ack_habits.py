@@ -1,15 +1,15 @@
-"""Mobiles, and radio links, acknowledge as they like: no loss, retransmission or odd figure comes of it.
+"""The ACK habits of mobiles and radio links cause no losses, retransmissions or odd figures.
 
 d1 ... d48 leave the access link 100 ms apart, 600 ms after Gi at the earliest (see `segments`); a
-request before them, and the ACK of the last after them, is as always.
+request before them, and the ACK of the last after them, is as usual.
 """
 
 from collections.abc import Callable
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import ANSWER_US, BEGIN, MS
-from segments import RTT_US, SLOT_US, acked, later, opened, sent
+from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 COUNT = 48
 WINDOW = 12
@@ -57,12 +57,12 @@ def transfer(habit: Habit, sack: bool) -> list[Packet]:
         if wait is not None:
             acks.append(acked(free + wait, n))
     packets = sorted([*segments, *acks], key=lambda p: p.us)
-    return [*opened(sack), *packets, *later(packets[-1].us + 60_000_000)]
+    return [*opened(sack), *packets, *user_seen_at(packets[-1].us + 60_000_000)]
 
 
 @pytest.mark.parametrize("sack", [False, True], ids=["", "sack"])
 @pytest.mark.parametrize("habit", HABITS.values(), ids=HABITS.keys())
-def test_nothing_comes_of_it(habit, sack):
+def test_ack_habits_cause_no_loss_retransmission_or_odd_rtt(habit, sack):
     rows = tables(transfer(habit, sack))
     flow = rows["flows"][0]
     assert rows["losses"] == rows["retransmissions"] == []
@@ -77,8 +77,8 @@ def test_nothing_comes_of_it(habit, sack):
         assert period["rate"] == pytest.approx(8e6 * 1040 / SLOT_US, rel=0.1)
 
 
-@pytest.mark.parametrize("seen", [1, 2], ids=["the last alone", "two"])
-def test_duplicate_acks_that_the_radio_thinned_tell_of_the_one_loss(seen):
+@pytest.mark.parametrize("seen", [1, 2], ids=["only the last", "two"])
+def test_few_duplicate_acks_of_a_thinning_radio_still_show_the_one_loss(seen):
     """
     Gi     | d1 ... d7                          d2'
     mobile |          a1  (a1 a1 a1 a1) a1             a7        those in brackets were dropped
@@ -88,6 +88,6 @@ def test_duplicate_acks_that_the_radio_thinned_tell_of_the_one_loss(seen):
     last = BEGIN + RTT_US + 6 * SLOT_US
     lines += [acked(last - k * SLOT_US, 1, (3, 7 - k)) for k in reversed(range(seen))]
     lines += [sent(last + ANSWER_US, 2), acked(last + ANSWER_US + RTT_US, 7)]
-    rows = tables([*lines, *later(90_000_000)])
+    rows = tables([*lines, *user_seen_at(90_000_000)])
     assert [row["seq"] for row in rows["losses"]] == [1500]
     assert [row["needed"] for row in rows["retransmissions"]] == [True]

@@ -17,7 +17,7 @@ def test_five_samples_of_three_users_are_enough():
     assert not enough(500, 2)
 
 
-def test_mean_is_the_samples_and_its_error_the_jackknifes():
+def test_mean_is_that_of_the_samples_and_its_error_that_of_the_jackknife():
     """Users of 2, 4 and 6 samples, and of sums 4, 12, 30: 46 / 12. Without each of them in turn it
     is 42 / 10, 34 / 8 and 16 / 6; groups are 144 / 56 = 2.57 effective."""
     total, weight = np.array([4.0, 12, 30]), np.array([2.0, 4, 6])
@@ -29,13 +29,13 @@ def test_mean_is_the_samples_and_its_error_the_jackknifes():
     assert (found.low, found.high) == pytest.approx((found.value / factor, found.value * factor))
 
 
-def test_mean_of_mostly_one_user_is_not_told():
+def test_mean_of_mostly_one_user_is_null():
     """4 users, of whom one has 20 of 23 samples: 23² / (400 + 3) = 1.3 effective ones."""
     assert mean(np.array([20.0, 2, 2, 2]), np.array([20.0, 1, 1, 1])).value is None
     assert mean(np.array([3.0, 2, 2, 2]), np.array([3.0, 1, 1, 1])).value is not None
 
 
-def test_mean_of_as_many_samples_a_user_is_told_as_a_library_tells_it():
+def test_mean_of_users_with_equal_sample_counts_equals_statsmodels():
     """Of equal users the mean of their means; a large sample's interval is the textbook's."""
     random = np.random.default_rng(1)
     users = random.normal(20, 2, 400)
@@ -44,7 +44,7 @@ def test_mean_of_as_many_samples_a_user_is_told_as_a_library_tells_it():
     assert (found.low, found.high) == pytest.approx((low, high), rel=2e-3)
 
 
-def test_share_that_all_users_agree_on_is_one_sample_each():
+def test_share_of_0_or_1_for_all_users_counts_each_user_as_one_sample():
     """Nobody of 40 users: up to 1 - 0.025 ** (1 / 40)."""
     found = share(np.zeros(40), np.full(40, 100.0))
     assert found.value == found.low == 0
@@ -53,7 +53,7 @@ def test_share_that_all_users_agree_on_is_one_sample_each():
     assert (everyone.low, everyone.high) == pytest.approx((0.025 ** (1 / 40), 1))
 
 
-def test_share_of_users_who_are_all_or_nothing_is_told_from_users():
+def test_interval_of_a_share_that_is_0_or_1_per_user_counts_users_not_samples():
     """10 of 40 users have it always: as sure as 10 of 40, though there are 4000 samples."""
     found = share(np.repeat([100.0, 0.0], [10, 30]), np.full(40, 100.0))
     assert found.value == 0.25
@@ -61,7 +61,7 @@ def test_share_of_users_who_are_all_or_nothing_is_told_from_users():
     assert (found.low, found.high) == pytest.approx(exact, abs=0.02)
 
 
-def test_quantile_is_the_samples_to_a_bin():
+def test_quantile_is_that_of_the_samples_to_within_a_bin():
     random = np.random.default_rng(5)
     values = np.exp(random.normal(0, 0.5, (60, 50)))
     counts = np.array([np.histogram(mine, EDGES)[0] for mine in values], float)
@@ -71,7 +71,7 @@ def test_quantile_is_the_samples_to_a_bin():
         assert found.low < found.value < found.high
 
 
-def test_what_few_users_cannot_tell_is_null():
+def test_estimate_from_too_few_users_is_null():
     counts = np.zeros((4, len(EDGES) - 1))
     counts[:, 200:300] = 1
     assert quantile(counts, EDGES, 0.5).low is not None
@@ -82,7 +82,7 @@ def test_what_few_users_cannot_tell_is_null():
 
 
 @pytest.mark.parametrize("users", [5, 15, 60])
-def test_intervals_hold_the_truth_about_as_often_as_they_promise(users):
+def test_intervals_contain_the_true_value_about_as_often_as_they_promise(users):
     """Users with 10 samples on average, geometrically distributed, about a level of their own; 500
     times. 95 % is by chance within 93 and 97 %; a skewed mean of few users is held a little less
     often, shares and medians of few a little more."""
@@ -109,7 +109,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_promise(users):
         assert 0.91 <= np.mean(of) <= (0.98 if users > 20 else 1), name
 
 
-def test_errors_of_means_and_shares_are_statsmodels():
+def test_errors_of_means_and_shares_equal_those_of_statsmodels():
     """Users of any weight, some of whom have it always, and one network where nobody has."""
     random = np.random.default_rng(1)
     for usual in (0.0, 0.02, 0.5, 1.0):
@@ -122,8 +122,10 @@ def test_errors_of_means_and_shares_are_statsmodels():
         samples = 40
         if 0 < value < 1:
             samples = value * (1 - value) / error**2 * (stats.norm.ppf(0.975) / student) ** 2
-            told = mean(part, whole)
-            assert told.high == pytest.approx(value * np.exp(student * error / value), rel=1e-9)
+            estimated = mean(part, whole)
+            assert estimated.high == pytest.approx(
+                value * np.exp(student * error / value), rel=1e-9
+            )
         expected = proportion_confint(value * samples, samples, 0.05, method="beta")
         found = share(part, whole)
         assert (found.low, found.high) == pytest.approx(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 
 RATE = 40_000
 """The link's, bit/s at the IP layer."""
@@ -65,19 +65,19 @@ def test_bytes_lie_between_the_first_and_the_last_ack():
     assert 8 * period["ip_bytes"] / seconds == pytest.approx(RATE, rel=0.001)
 
 
-def test_too_little_in_flight_tells_nothing():
+def test_too_little_in_flight_gives_no_rate():
     assert rates(download(100, ahead=4)) == []
 
 
-def test_threshold_is_the_networks():
+def test_flight_size_threshold_is_the_networks_setting():
     assert rates(download(100), flight_size_bytes=20_000) == []
 
 
-def test_short_transfer_tells_nothing():
+def test_short_transfer_gives_no_rate():
     assert rates(download(16)) == []
 
 
-def test_link_that_ran_dry_tells_nothing():
+def test_link_that_idles_gives_no_rate():
     """Ten times the rate: 8 segments are sent in 160 ms, of a round trip of 600."""
     assert rates(download(100, rate_us_per_byte=BYTE_US // 10)) == []
 
@@ -95,19 +95,19 @@ def wave(i: int) -> int:
     return 430_000 * min(phase, WINDOW - phase) // (WINDOW // 2)
 
 
-def test_late_acks_do_not_look_like_a_queue():
+def test_late_acks_do_not_count_as_a_queue():
     """What a window's round trip does not spend in the queue its ACK is late by, so that each round
     trip is as long as the longest: 670 + 430 = 1100 ms, in which the link serves for 1000."""
     assert rates(download(20 * WINDOW, WINDOW, FAST_US, late_us=wave)) == []
 
 
-def test_a_queue_behind_late_acks_shows_the_rate():
+def test_a_queue_shows_the_rate_even_with_late_acks():
     """Half a window more: 1500 ms of the link in round trips that jitter makes 1100 at most."""
     (period,) = rates(download(20 * WINDOW, WINDOW * 3 // 2, FAST_US, late_us=wave))
     assert period["rate"] == pytest.approx(8e6 / FAST_US, rel=0.005)
 
 
-def test_moment_of_a_dry_link_cuts_the_period():
+def test_moment_of_an_idle_link_splits_the_period():
     """Late ACKs of one window only: the link idles once, for 1100 - 1000 ms."""
 
     def once(i: int) -> int:
@@ -125,8 +125,8 @@ def stamped_late(lines: list[Packet], us: int) -> list[Packet]:
     return [p.later(us) if p is first else p for p in lines]
 
 
-def test_round_trip_of_one_connection_is_no_base():
-    """31 segments are 620 of 670 ms: the link runs dry, unless the base round trip were 300 ms.
+def test_base_rtt_is_not_taken_from_a_single_connection():
+    """31 segments are 620 of 670 ms: the link idles, unless the base round trip were 300 ms.
     A packet stamped late makes it so, in a download of one segment an hour before."""
     window_of_one_bdp = download(400, 31, FAST_US, start_us=3_600_000_000)
     short = [replace(p, port=1025) for p in stamped_late(download(1, 1, FAST_US), 300_000)]
@@ -140,7 +140,7 @@ def test_period_ends_where_acks_stop():
 
 
 @pytest.mark.parametrize("other", [111, 3000], ids=["a little", "most, as QUIC"])
-def test_other_protocols_bytes_count(other):
+def test_bytes_of_other_protocols_count_towards_the_rate(other):
     """With each TCP packet of 1000 bytes the link also carries UDP packets of so many bytes."""
     lines = download(100, rate_us_per_byte=BYTE_US * (1000 + other) // 1000)
     udp = [
@@ -161,17 +161,17 @@ def test_sequence_wrap_changes_nothing(down):
 
 
 def test_other_users_change_nothing():
-    alone = rates(download(100))
+    single_user = rates(download(100))
     other = [replace(p, user="bob") for p in download(80, rate_us_per_byte=BYTE_US * 2)]
     both = rates([*download(100), *other])
-    assert [p["rate"] for p in both if p["user"] == "anna"] == [p["rate"] for p in alone]
+    assert [p["rate"] for p in both if p["user"] == "anna"] == [p["rate"] for p in single_user]
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_one_direction_tells_nothing(way):
+def test_one_direction_gives_no_rate(way):
     assert rates([p for p in download(100) if p.way == way]) == []
 
 
-def test_zero_windows_tell_nothing():
+def test_zero_windows_give_no_rate():
     closed = [replace(p, win=0) if p.way == "up" else p for p in download(100)]
     assert rates(closed) == []

@@ -1,9 +1,9 @@
-"""Which packets form one connection. Packets are numbered by their line, from 0."""
+"""Packets are assigned to connections. Packets are numbered by their line, from 0."""
 
-from exchange import NOON, connections, flow, flows, partition
+from packet_script import NOON, connections, flow, flows, partition
 
 
-def test_both_ways_of_four_equal_ends_are_one_connection():
+def test_both_directions_with_the_same_addresses_and_ports_are_one_connection():
     assert connections("""
         0.0 up    SYN      seq=100
         0.1 down  SYN ACK  seq=300 ack=101
@@ -38,7 +38,7 @@ def test_other_protocols_belong_to_no_connection():
     """) == [[1]]
 
 
-def test_syn_again_with_its_sequence_number_is_the_same_attempt():
+def test_retransmitted_syn_belongs_to_the_same_attempt():
     assert connections("""
          0.0 up SYN seq=100
          3.0 up SYN seq=100
@@ -56,7 +56,7 @@ def test_syn_with_another_sequence_number_during_setup_is_the_same_attempt():
     """) == [[0, 1, 2, 3]]
 
 
-def test_port_is_used_again_after_fin():
+def test_syn_after_fin_reuses_the_port_for_another_connection():
     assert connections("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
@@ -68,7 +68,7 @@ def test_port_is_used_again_after_fin():
     """) == [[0, 1, 2, 3, 4], [5, 6]]
 
 
-def test_port_is_used_again_after_rst():
+def test_syn_with_another_number_after_rst_is_another_connection():
     assert connections("""
         0.0 up   SYN     seq=100
         0.1 down RST ACK ack=101
@@ -76,7 +76,7 @@ def test_port_is_used_again_after_rst():
     """) == [[0, 1], [2]]
 
 
-def test_syn_again_after_rst_is_the_same_attempt():
+def test_retransmitted_syn_after_rst_belongs_to_the_same_attempt():
     assert connections("""
         0.0 up   SYN     seq=100
         0.1 down RST ACK ack=101
@@ -85,7 +85,7 @@ def test_syn_again_after_rst_is_the_same_attempt():
     """) == [[0, 1, 2, 3]]
 
 
-def test_port_is_used_again_after_data_though_no_end_was_seen():
+def test_syn_after_data_is_another_connection_though_no_end_was_seen():
     assert connections("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
@@ -94,7 +94,7 @@ def test_port_is_used_again_after_data_though_no_end_was_seen():
     """) == [[0, 1, 2], [3]]
 
 
-def test_port_is_used_again_after_a_minute_of_silence():
+def test_syn_after_more_than_a_minute_of_silence_is_another_connection():
     assert connections("""
           0.0 up SYN seq=100
          60.0 up SYN seq=900      # just a minute: still the attempt
@@ -102,7 +102,7 @@ def test_port_is_used_again_after_a_minute_of_silence():
     """) == [[0, 1], [2]]
 
 
-def test_late_packets_of_a_closed_connection_stay_with_it():
+def test_late_packets_of_a_closed_connection_belong_to_it():
     assert connections("""
          0.0 up   SYN     seq=100
          0.1 up   RST     seq=101
@@ -143,7 +143,7 @@ def test_syn_with_the_old_sequence_number_after_2_h_4_min_begins_another():
     """) == [[0], [1]]
 
 
-def test_sequence_numbers_that_wrap_are_the_same_connection():
+def test_connection_continues_when_sequence_numbers_wrap():
     assert connections("""
         0.0 up SYN seq=4294967295
         0.1 up ACK seq=0 data=10
@@ -151,7 +151,7 @@ def test_sequence_numbers_that_wrap_are_the_same_connection():
     """) == [[0, 1, 2]]
 
 
-def test_connections_of_the_same_ends_have_ids_and_times_of_their_own():
+def test_connections_between_the_same_ends_have_their_own_ids_and_times():
     first, second = flows("""
         0.0 up   SYN     seq=100
         0.5 down RST ACK ack=101
@@ -163,7 +163,7 @@ def test_connections_of_the_same_ends_have_ids_and_times_of_their_own():
     assert (first["end_ts"] - first["start_ts"]).total_seconds() == 0.5
 
 
-def test_a_connection_may_go_on_for_2_h_4_min_also_after_a_fin():
+def test_connection_may_continue_for_2_h_4_min_after_a_fin():
     """An end that has sent its FIN may receive for as long as it likes (RFC 9293, 3.6)."""
     fin, idle = "0.0 up FIN ACK seq=101 ack=301", 7_440_000_000
     assert partition(fin).may_continue_after(NOON + idle)

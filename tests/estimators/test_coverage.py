@@ -1,14 +1,14 @@
-"""A direction that the monitor did not see is told from a peer that does not answer."""
+"""A direction that the monitor did not see is distinguished from a peer that does not answer."""
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow, tables
+from packet_script import Packet, flow, tables
 from replies import MS, after_a_timeout
-from segments import RTT_US, acked, later, opened, sent
+from segments import RTT_US, acked, opened, sent, user_seen_at
 
 ONE_WAY = {
-    "handshake goes on: there was a SYN ACK": (
+    "handshake continues: there was a SYN ACK": (
         "up",
         """
         0.000 up    SYN      seq=99
@@ -47,11 +47,11 @@ NOT_ANSWERED = {
         1.000 down  SYN ACK  seq=499 ack=100
         2.000 down  RST      seq=500
         """,
-    "keep-alives of a mobile whose server is gone": """
+    "keep-alives of a mobile whose server vanished": """
         0.000 up    ACK      seq=99 ack=500
         60.00 up    ACK      seq=99 ack=500
         """,
-    "data retransmitted to a mobile that is gone": """
+    "data retransmitted to a mobile that vanished": """
         0.000 down  ACK      seq=500 ack=100 data=1000
         1.000 down  ACK      seq=500 ack=100 data=1000
         """,
@@ -64,7 +64,7 @@ NOT_ANSWERED = {
 
 
 @pytest.mark.parametrize(("seen", "exchange"), ONE_WAY.values(), ids=ONE_WAY)
-def test_direction_that_must_have_been_there_was_not_seen(seen, exchange):
+def test_direction_that_the_other_one_implies_is_reported_as_not_seen(seen, exchange):
     found = flow(exchange)
     assert found["directions_seen"] == seen
     of_both = ("lost_access", "lost_internet", "timestamps", "single", "parallel")
@@ -72,11 +72,11 @@ def test_direction_that_must_have_been_there_was_not_seen(seen, exchange):
 
 
 @pytest.mark.parametrize("exchange", NOT_ANSWERED.values(), ids=NOT_ANSWERED)
-def test_peer_that_does_not_answer_is_none(exchange):
+def test_peer_that_does_not_answer_is_no_unseen_direction(exchange):
     assert flow(exchange)["directions_seen"] == "both"
 
 
-def test_bytes_that_only_acks_tell_of_were_not_seen():
+def test_acknowledged_bytes_that_gi_never_saw_are_counted():
     found = flow(
         """
         0.000 up    SYN      seq=99
@@ -88,7 +88,7 @@ def test_bytes_that_only_acks_tell_of_were_not_seen():
 
 
 @pytest.mark.parametrize(("unseen", "known"), [(1000, False), (0, True)])
-def test_losses_are_not_known_where_more_than_a_hundredth_was_missed(unseen, known):
+def test_losses_are_null_where_the_monitor_missed_more_than_one_percent(unseen, known):
     """Fifty segments, the last of which the monitor misses or sees."""
     lines = ["0.0 up SYN seq=99", "0.1 down SYN ACK seq=499 ack=100", "0.3 up ACK seq=100 ack=500"]
     for i in range(50 - unseen // 1000):
@@ -97,8 +97,8 @@ def test_losses_are_not_known_where_more_than_a_hundredth_was_missed(unseen, kno
     lines.append("60 up ACK seq=100 ack=50500")
     found = flow("\n".join(lines))
     assert found["acked_unseen_bytes"] == unseen
-    told = [found[name] is not None for name in ("lost_access", "lost_internet", "goodput")]
-    assert told == [known] * 3
+    has_value = [found[name] is not None for name in ("lost_access", "lost_internet", "goodput")]
+    assert has_value == [known] * 3
 
 
 def us(packet: Packet) -> int:
@@ -106,15 +106,15 @@ def us(packet: Packet) -> int:
 
 
 def halved(connections: int, first_unseen: int = 0) -> list[Packet]:
-    """Connections with ten segments and a retransmission of d3 each; of those from the first unseen on the
-    capture has every second segment only."""
+    """Connections with ten segments and a retransmission of d3 each; from `first_unseen` on, the
+    capture has only every second segment of each."""
     lines = []
     for c in range(connections):
-        copies = [sent(1_000_000 + n * MS, n) for n in range(1, 11)]
+        originals = [sent(1_000_000 + n * MS, n) for n in range(1, 11)]
         acks = [acked(1_000_000 + RTT_US + n * MS, n) for n in (1, 2, *(2,) * 7)]
-        again = [sent(2_000_000, 3), acked(2_000_000 + RTT_US, 10)]
-        kept = copies[::2] if c >= first_unseen else copies
-        one = sorted([*opened(), *kept, *acks, *again], key=lambda p: p.us)
+        retransmission = [sent(2_000_000, 3), acked(2_000_000 + RTT_US, 10)]
+        kept = originals[::2] if c >= first_unseen else originals
+        one = sorted([*opened(), *kept, *acks, *retransmission], key=lambda p: p.us)
         lines += [replace(p, port=1024 + c).later(c * 10_000_000) for p in one]
     return lines
 
@@ -122,9 +122,10 @@ def halved(connections: int, first_unseen: int = 0) -> list[Packet]:
 SERVER_SIDE = ("retransmissions", "rto_expiries", "busy", "limited_by", "rtt_internet_min")
 
 
-def test_capture_that_missed_every_second_packet_says_nothing_of_the_server():
-    """Nor has it rows of what is only inferred; what is left of a retransmission is that Gi saw one."""
-    rows = tables([*halved(2), *later(90_000_000)])
+def test_capture_with_every_second_packet_missing_has_no_figures_about_the_server():
+    """Nor are there rows of what is only inferred; of a retransmission only its being seen is
+    left."""
+    rows = tables([*halved(2), *user_seen_at(90_000_000)])
     for row in rows["flows"][:2]:
         assert 4000 <= row["acked_unseen_bytes"] <= 5000
         assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
@@ -135,27 +136,27 @@ def test_capture_that_missed_every_second_packet_says_nothing_of_the_server():
     assert {row["rtt_min"] for row in rows["links"]} == {None}
 
 
-def test_connection_of_which_nothing_is_missing_tells_nothing_of_a_sampled_user():
+def test_complete_connection_of_a_user_with_missing_packets_has_no_figures_either():
     """It may have been too short to miss anything, or its ACKs are what is missing."""
-    assert tables([*halved(3, 3), *later(90_000_000)])["flows"][0]["retransmissions"] == 1
-    row = tables([*halved(3, 1), *later(90_000_000)])["flows"][0]
+    assert tables([*halved(3, 3), *user_seen_at(90_000_000)])["flows"][0]["retransmissions"] == 1
+    row = tables([*halved(3, 1), *user_seen_at(90_000_000)])["flows"][0]
     assert row["acked_unseen_bytes"] == 0
     assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
 
 
-def test_one_odd_connection_of_a_user_does_not_matter():
+def test_one_incomplete_connection_does_not_affect_the_users_next_one():
     """A connection acknowledges five segments that Gi did not see; the next one is as it was."""
     odd = [replace(p, port=999) for p in [*opened(), acked(2_000_000, 5)]]
     rows = tables(sorted([*odd, *(p.later(10_000_000) for p in after_a_timeout()[0])], key=us))
     assert [row["retransmissions"] is None for row in rows["flows"]] == [True, False]
 
 
-def test_other_users_sampling_does_not_matter():
+def test_missing_packets_of_one_user_do_not_affect_another():
     lines = [replace(p, user="bob") for p in halved(2)]
     rows = tables([*lines, *(p for p in after_a_timeout()[0])])["flows"]
     assert [row["retransmissions"] is None for row in rows] == [False, True, True]
 
 
-def test_page_of_one_direction_is_none():
+def test_one_direction_gives_no_page():
     down = [p for p in halved(1, 1) if p.way == "down"]
     assert tables(down)["pages"] == []

@@ -7,8 +7,8 @@ not said otherwise; `maybe_delayed` ACKs may wait for half a second, so what cou
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
-from segments import RTT_US, SLOT_US, acked, later, opened, sent
+from packet_script import Packet, tables
+from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 SECOND = 1_000_000
 USUAL = RTT_US + SLOT_US
@@ -31,37 +31,37 @@ def on_another(packet: Packet) -> Packet:
     return replace(packet, port=2000, server="ftp")
 
 
-def test_steady_round_trips_have_none():
+def test_steady_round_trips_have_no_spike():
     assert spikes({}) == 0
 
 
-def test_one_that_takes_much_longer_is_one():
+def test_one_much_longer_round_trip_is_one_spike():
     assert spikes({20: 3 * SECOND}) == 1
 
 
-def test_some_in_a_row_are_one_and_some_apart_are_more():
+def test_long_round_trips_in_a_row_are_one_spike_and_those_apart_are_several():
     assert spikes({20: 3 * SECOND, 21: 4 * SECOND, 22: 4 * SECOND}) == 1
     assert spikes({10: 3 * SECOND, 30: 3 * SECOND}) == 2
 
 
 @pytest.mark.parametrize("rtt", [2 * USUAL - 50_000, USUAL + 490_000])
-def test_less_than_twice_the_usual_is_none(rtt):
+def test_round_trip_below_twice_the_usual_is_no_spike(rtt):
     assert spikes({20: rtt}) == 0
 
 
-def test_delayed_ack_is_none():
+def test_delayed_ack_is_no_spike():
     """On a fast path half a second is many round trips, but an ACK of one segment may wait."""
     fast = dict.fromkeys(range(40), 50_000)
     assert spikes(fast | {20: 540_000}) == 0
     assert spikes(fast | {20: 700_000}) == 1
 
 
-def test_round_trips_that_vary_as_much_have_none():
+def test_round_trips_that_always_vary_have_no_spike():
     """Every other one takes three times as long."""
     assert spikes(dict.fromkeys(range(1, 40, 2), 3 * USUAL)) <= 1
 
 
-def test_queue_of_the_users_own_data_is_none():
+def test_queue_of_the_users_own_data_is_no_spike():
     """Segments one at a time, then 30 at once: the last takes 3.6 s, at the link's pace."""
     lines = opened()
     for k in range(10):
@@ -74,7 +74,7 @@ def test_queue_of_the_users_own_data_is_none():
     assert tables(lines)["flows"][0]["delay_spikes"] == 0
 
 
-def test_the_users_other_connection_may_fill_the_queue():
+def test_queue_of_the_users_other_connection_is_no_spike():
     """Another's 30 segments pass just before: those wait, and no handover delayed them."""
     lines = opened()
     lines += [p for k in range(10) for p in one(10 * SECOND * (k + 1), k + 1)]
@@ -99,11 +99,11 @@ def test_spike_of_two_connections_counts_once_for_the_user():
     assert [r["delay_spikes"] for r in rows] == [1, 0]
 
 
-def test_retransmitted_data_tells_of_none():
+def test_retransmitted_data_gives_no_spike():
     """Karn: the round trip of data sent twice is not known."""
     lines = [p for k in range(20) for p in one(10 * SECOND * (k + 1), k + 1)]
     lines += [sent(300 * SECOND, 21), sent(303 * SECOND, 21), acked(304 * SECOND, 21)]
-    assert tables([*opened(), *lines, *later(320 * SECOND)])["flows"][0]["delay_spikes"] == 0
+    assert tables([*opened(), *lines, *user_seen_at(320 * SECOND)])["flows"][0]["delay_spikes"] == 0
 
 
 def test_connection_without_a_round_trip_has_null():

@@ -37,7 +37,7 @@ def pages(true: float) -> list:
 
 
 @pytest.mark.parametrize("true", [0.0, 0.02])
-def test_interval_holds_the_true_difference_as_often_as_it_promises(true):
+def test_interval_contains_the_true_difference_as_often_as_it_promises(true):
     held = np.mean([d.interval.low <= true <= d.interval.high for d in pages(true)])
     assert 0.92 <= held <= 0.98
 
@@ -60,19 +60,19 @@ def equal(values: list[float], group: int = 0) -> Sums:
     return Sums(np.arange(group, group + n), np.array(values), np.ones(n), 10 * n)
 
 
-def test_by_hand():
+def test_interval_equals_the_one_calculated_by_hand():
     """Ten groups a side, other ones: the variance is those of the two means, with statsmodels'
     correction, G / (G - 1) (N - 1) / (N - K); t has nine degrees of freedom."""
     first, second = [float(n) for n in range(10)], [0.0, 2.0] * 5
-    told = difference(equal(first), equal(second, 10))
-    assert told.estimate == 4.5 - 1
+    found = difference(equal(first), equal(second, 10))
+    assert found.estimate == 4.5 - 1
     spread = sum((x - 4.5) ** 2 for x in first) / 100 + 10 / 100
     reach = 2.262157 * (spread * 20 / 19 * 19 / 18) ** 0.5
-    assert told.interval.high - told.estimate == pytest.approx(reach, rel=1e-6)
-    assert told.interval.low == pytest.approx(3.5 - reach)
+    assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-6)
+    assert found.interval.low == pytest.approx(3.5 - reach)
 
 
-def test_users_who_are_in_both_cancel():
+def test_users_who_are_in_both_selections_narrow_the_interval():
     levels = [float(3 * n) for n in range(10)]
     apart = difference(equal([x + 1 for x in levels]), equal(levels, 10))
     same = difference(equal([x + 1 + 0.1 * (n % 2) for n, x in enumerate(levels)]), equal(levels))
@@ -81,22 +81,23 @@ def test_users_who_are_in_both_cancel():
 
 
 @pytest.mark.parametrize(
-    ("groups", "measured", "told"), [(2, 20, False), (3, 4, False), (3, 5, True), (10, 20, True)]
+    ("groups", "measured", "estimated"),
+    [(2, 20, False), (3, 4, False), (3, 5, True), (10, 20, True)],
 )
-def test_of_too_few_nothing_is_said(groups, measured, told):
+def test_too_few_groups_or_samples_give_no_difference(groups, measured, estimated):
     few = Sums(np.arange(groups), np.arange(groups) * 1.0, np.ones(groups), measured)
     found = difference(few, equal([float(n) for n in range(12)]))
-    assert (found.first is not None) == told
-    assert (found.interval is not None) == (told and groups >= 10)
+    assert (found.first is not None) == estimated
+    assert (found.interval is not None) == (estimated and groups >= 10)
 
 
-def test_what_never_varies_has_no_interval():
+def test_values_that_never_vary_have_no_interval():
     found = difference(equal([0.0] * 12), equal([0.0] * 12))
     assert found.estimate == 0
     assert found.interval is None
 
 
-def test_holm_asks_more_where_more_is_looked_at():
+def test_holm_correction_is_stricter_for_more_comparisons():
     def with_p(p: float):
         found = difference(equal([1.0] * 3), equal([0.0] * 3))
         return type(found)(1.0, 0.0, Interval(0.1, 1.9, p))
@@ -108,10 +109,10 @@ def test_holm_asks_more_where_more_is_looked_at():
     ]  # fmt: skip
 
 
-def test_errors_and_claims_are_statsmodels():
+def test_errors_and_significance_equal_those_of_statsmodels():
     """Groups of users on both sides, of any weight."""
     random = np.random.default_rng(1)
-    told = []
+    differences = []
     for _ in range(50):
         first, second = (
             Sums(random.choice(64, n, replace=False), random.normal(1, 1, n), random.random(n), 99)
@@ -128,8 +129,10 @@ def test_errors_and_claims_are_statsmodels():
         reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
         assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
         assert found.estimate == pytest.approx(fit.params[1])
-        told.append(found)
-    p = [found.interval.p**4 for found in told]
-    rarer = [replace(f, interval=replace(f.interval, p=x)) for f, x in zip(told, p, strict=True)]
+        differences.append(found)
+    p = [found.interval.p**4 for found in differences]
+    rarer = [
+        replace(f, interval=replace(f.interval, p=x)) for f, x in zip(differences, p, strict=True)
+    ]
     assert significant(rarer) == multipletests(p, 0.05, "holm")[0].tolist()
     assert 0 < sum(significant(rarer)) < len(rarer)

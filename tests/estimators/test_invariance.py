@@ -1,11 +1,11 @@
-"""What must not change a connection's row: where sequence numbers begin, what time it is, who else
-is there."""
+"""A connection's row does not depend on its initial sequence numbers, on the time, or on
+other users."""
 
 from dataclasses import replace
 
-from exchange import Packet, flows, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packet_script import Packet, flows, partition
 
 PLACES_AND_TIMES = ("flow_id", "start_ts", "end_ts")
 PAUSES_US = (0, 1, 150_000, 3_000_000, 5_000_001, 61_000_000, 7_500_000_000)
@@ -53,28 +53,28 @@ def rows(exchange, without=()):
 
 @settings(max_examples=150, deadline=None)
 @given(exchanges(), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_where_sequence_numbers_begin_does_not_matter(exchange, up, down):
+def test_initial_sequence_numbers_do_not_change_rows(exchange, up, down):
     moved = [packet.numbered(up, down) for packet in exchange]
     assert rows(moved, without=["flow_id"]) == rows(exchange, without=["flow_id"])
 
 
 @settings(max_examples=100, deadline=None)
 @given(exchanges(), st.integers(0, 10**15))
-def test_what_time_it_is_does_not_matter(exchange, us):
+def test_time_of_day_does_not_change_rows(exchange, us):
     moved = [packet.later(us) for packet in exchange]
     assert rows(moved, PLACES_AND_TIMES) == rows(exchange, PLACES_AND_TIMES)
 
 
 @settings(max_examples=100, deadline=None)
 @given(exchanges(), exchanges(user="aaron"), exchanges(user="bert"))
-def test_other_users_do_not_matter(exchange, before, behind):
-    together = [row for row in rows(before + exchange + behind) if row["user"] == "anna"]
+def test_other_users_do_not_change_rows(exchange, lower, higher):
+    together = [row for row in rows(lower + exchange + higher) if row["user"] == "anna"]
     assert together == rows(exchange)
 
 
 @settings(max_examples=100, deadline=None)
 @given(exchanges())
-def test_which_way_is_called_up_only_swaps_the_sides(exchange):
+def test_swapping_the_directions_only_swaps_the_sides(exchange):
     """Of what both sides have."""
     other = {"up": "down", "down": "up"}
     swapped = rows([replace(packet, way=other[packet.way]) for packet in exchange])

@@ -1,4 +1,4 @@
-"""What IP IDs tell of what a server sent and Gi did not see, or saw late; segments as in test_loss.
+"""IP IDs show what a server sent that Gi did not see, or saw late; segments as in test_loss.
 
 A server counts its packets by their IDs. A retransmission is a prime: d4' that Gi saw, (d4')
 that it did not. The SYN ACK has the ID 0, as Linux's.
@@ -7,8 +7,8 @@ that it did not. The SYN ACK has the ID 0, as Linux's.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, partition, tables
-from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
+from packet_script import Packet, partition, tables
+from segments import ACK, DATA, RTT_US, SLOT_US, acked, opened, sent, started, user_seen_at
 
 from spark_jobs.estimators.loss.evidence import EVIDENCE
 
@@ -35,13 +35,13 @@ def counted(lines: list[Packet], *ids: int) -> list[Packet]:
 
 def losses(lines: list[Packet]) -> list[tuple[str, float]]:
     """(evidence, number of the segment) of each loss on the Internet side."""
-    rows = tables([*lines, *later(90 * SECOND)])["losses"]
+    rows = tables([*lines, *user_seen_at(90 * SECOND)])["losses"]
     found = [r for r in rows if r["side"] == "internet"]
     assert all(r["probability"] == 1 for r in found)
     return [(r["evidence"], 1 + (r["seq"] - 500) / DATA) for r in found]
 
 
-def bare(at_us: int, number: int, flags: frozenset[str] = ACK) -> Packet:
+def without_data(at_us: int, number: int, flags: frozenset[str] = ACK) -> Packet:
     """The server sends no data; what it sends next is segment dN."""
     return Packet(at_us, "down", flags, seq=500 + DATA * (number - 1), ack=300)
 
@@ -54,7 +54,7 @@ def duplicates(count: int, at_us: int = T + RTT_US + SLOT_US) -> list[Packet]:
     return [acked(at_us + SLOT_US * n, 3) for n in range(count)]
 
 
-# ---- overtaken, or retransmitted ------------------------------------------------------------------
+# ---- overtaken, or retransmitted -----------------------------------------------------------------
 
 
 def late(wait_us: int, *ids: int) -> list[Packet]:
@@ -67,16 +67,16 @@ def late(wait_us: int, *ids: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("wait_us", [40_000, 690_000, 3 * SECOND])
-def test_id_tells_what_was_overtaken_from_a_retransmission(wait_us):
+def test_id_distinguishes_an_overtaken_segment_from_a_retransmission(wait_us):
     overtaken = late(wait_us, 4, 6, 5, 7)
     assert losses(overtaken) == []
     assert tables(overtaken)["retransmissions"] == []
-    again = late(wait_us, 4, 6, 7, 8)
-    assert losses(again) == [("hole", 5)]
-    assert len(tables(again)["retransmissions"]) == 1
+    retransmitted = late(wait_us, 4, 6, 7, 8)
+    assert losses(retransmitted) == [("hole", 5)]
+    assert len(tables(retransmitted)["retransmissions"]) == 1
 
 
-def test_retransmission_that_was_overtaken_is_a_retransmission():
+def test_overtaken_retransmission_is_a_retransmission():
     """
     Gi     | d4 d6     d7 d5' d8     d5' has the ID before d7's, but after d6's
     """
@@ -85,15 +85,15 @@ def test_retransmission_that_was_overtaken_is_a_retransmission():
     assert losses(counted(lines, 4, 6, 8, 7, 9)) == [("hole", 5)]
 
 
-def test_overtaken_packet_is_none_that_others_went_past():
-    """d6' overtakes d5' after a timeout; 3 s later that comes."""
+def test_retransmission_overtaken_by_another_was_not_skipped():
+    """d6' overtakes d5' after an RTO expiry; d5' comes 3 s later."""
     lines = [*started(), *flight(4, 7), sent(T + 6 * SECOND, 4), acked(T + 6_700_000, 4)]
     lines += [sent(T + 6_800_000, 6), sent(T + 9_800_000, 5), acked(T + 16 * SECOND, 7)]
     assert losses(counted(lines, 4, 5, 6, 7, 8, 10, 9)) == []
 
 
 @pytest.mark.parametrize(("stamp_ms", "rows"), [(-1, 0), (40, 1)])
-def test_timestamp_tells_what_was_overtaken_where_ids_do_not(stamp_ms, rows):
+def test_timestamp_identifies_an_overtaken_segment_where_ids_do_not(stamp_ms, rows):
     """d5 comes 3 s after d6; its timestamp is 1 ms older, or newer than d6's."""
     lines = late(3 * SECOND, *(0,) * 4)
     lines = [replace(p, tsval=p.us // 1000, tsecr=1, id=0) for p in lines]
@@ -103,11 +103,11 @@ def test_timestamp_tells_what_was_overtaken_where_ids_do_not(stamp_ms, rows):
     assert len(found["retransmissions"]) == len(found["losses"]) == rows
 
 
-# ---- the RTT on the Internet side ------------------------------------------------------------------
+# ---- the RTT on the Internet side ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("wait_us", "count"), [(850_000, 0), (950_000, 1)])
-def test_request_tells_how_long_a_retransmission_takes(wait_us, count):
+def test_rtt_of_a_request_separates_overtaken_segments_from_retransmissions(wait_us, count):
     """The SYN was not seen. d1 answers the request after 200 ms; 700 ms on the access side."""
     lines = [*started()[3:], *late(wait_us, *(0,) * 4)[len(started()) :]]
     lines = [replace(p, id=0) for p in lines]
@@ -115,8 +115,8 @@ def test_request_tells_how_long_a_retransmission_takes(wait_us, count):
 
 
 @pytest.mark.parametrize(("wait_us", "expected"), [(600_000, 0), (800_000, 0.5), (1_100_000, 1)])
-def test_without_a_round_trip_before_gi_it_is_undecided_what_was_overtaken(wait_us, expected):
-    """700 ms on the access side; before it 300 ms at most."""
+def test_without_an_internet_side_rtt_a_late_segment_is_undecided(wait_us, expected):
+    """700 ms on the access side; on the Internet side 300 ms at most."""
     lines = [*started()[4:], *late(wait_us, *(0,) * 4)[len(started()) :]]
     found = tables([replace(p, id=0) for p in lines])
     assert [r["probability"] for r in found["losses"]] == [expected] * (expected > 0)
@@ -124,7 +124,7 @@ def test_without_a_round_trip_before_gi_it_is_undecided_what_was_overtaken(wait_
     assert found["flows"][0]["lost_internet"] == (expected == 1)
 
 
-# ---- what nobody missed ------------------------------------------------------------------------
+# ---- losses that only IDs show--------------------------------------------------------------------
 
 
 def backed_off(*ids: int) -> list[Packet]:
@@ -136,19 +136,19 @@ def backed_off(*ids: int) -> list[Packet]:
     return counted(lines, *ids)
 
 
-def test_timeouts_retransmission_that_was_lost():
+def test_missing_id_shows_a_lost_rto_retransmission():
     assert losses(backed_off(4, 5, 6, 8)) == [("ip_id", 4)]
     assert losses(backed_off(4, 5, 6, 7)) == []
 
 
-def test_wrapped_ids_count_on():
+def test_ids_may_wrap():
     lines = [*started(), *flight(4, 6), sent(T + 9 * SECOND, 4), acked(T + 10 * SECOND, 6)]
     ids = iter([65533, 65534, 65535, 0, 1, 2, 4])
     lines = [replace(p, id=next(ids)) if p.way == "down" and p.data else p for p in lines]
     assert losses(lines) == [("ip_id", 4)]
 
 
-def test_fast_retransmit_that_was_lost_and_not_needed():
+def test_missing_id_shows_a_lost_spurious_fast_retransmission():
     """
     Gi     | d4 ... d8               (d4')    d9       d4 was only late on the access side
     mobile |          a3 a3 a3 a3          a8    a9
@@ -160,9 +160,9 @@ def test_fast_retransmit_that_was_lost_and_not_needed():
     assert losses(counted(lines, 4, 5, 6, 7, 8, 9)) == []
 
 
-def test_first_copy_of_what_comes_only_after_a_timeout():
+def test_missing_id_shows_the_lost_original_of_a_retransmission():
     """
-    Gi     | d4        (d5)         d5'      nothing tells that d5 was not written only then
+    Gi     | d4        (d5)         d5'      nothing else shows that d5 was sent before
     mobile |     a4                     a5
     """
     lines = [*started(), sent(T, 4), acked(T + SECOND, 4), sent(T + 4 * SECOND, 5)]
@@ -171,7 +171,7 @@ def test_first_copy_of_what_comes_only_after_a_timeout():
     assert losses(counted(lines, 4, 5)) == []
 
 
-def test_flight_that_was_lost_as_a_whole():
+def test_missing_ids_show_a_flight_that_was_lost_as_a_whole():
     """
     Gi     | d4        (d5 d6 d7 d8)          d5' d6' d7' d8'
     mobile |     a4
@@ -182,7 +182,7 @@ def test_flight_that_was_lost_as_a_whole():
     assert found == [("ip_id", n) for n in (5, 6, 7, 8)]
 
 
-def test_loss_probe_is_of_the_last_segment():
+def test_missing_id_shows_a_lost_loss_probe_of_the_last_segment():
     """
     Gi     | d4 d5 d6         (d6')        d4'      with SACK (RFC 8985, 7.3)
     mobile |                                   a6
@@ -191,7 +191,7 @@ def test_loss_probe_is_of_the_last_segment():
     assert losses(counted(lines, 4, 5, 6, 8)) == [("ip_id", 6)]
 
 
-def test_new_data_before_a_retransmission_is_missed_once():
+def test_lost_new_data_before_a_retransmission_counts_once():
     """
     Gi     | d4 ... d8      (d9)         d4' d10       d9'      one ID is missing, before d4'
     mobile |           a3 a3    a3 a3
@@ -202,7 +202,7 @@ def test_new_data_before_a_retransmission_is_missed_once():
     assert losses(counted(lines, 4, 5, 6, 7, 8, 10, 11, 12)) == [("hole", 9)]
 
 
-def test_go_back_n_goes_past_what_was_reported():
+def test_missing_id_in_go_back_n_skips_segments_reported_by_sack():
     """
     Gi     | d4 ... d8          d4' (d6') d7'      d5 is reported
     mobile |           a3(d5)
@@ -213,10 +213,10 @@ def test_go_back_n_goes_past_what_was_reported():
     assert losses(counted(lines, 4, 5, 6, 7, 8, 9, 11)) == [("ip_id", 6)]
 
 
-# ---- what was no data --------------------------------------------------------------------------
+# ---- lost packets without data -------------------------------------------------------------------
 
 
-def asked_again(*ids: int) -> list[Packet]:
+def second_request(*ids: int) -> list[Packet]:
     """
     Gi     | d4            (ack)  d5        the request had come before: an ACK says so at once
     mobile |     request a4           a5
@@ -226,64 +226,64 @@ def asked_again(*ids: int) -> list[Packet]:
     return counted(lines, *ids)
 
 
-def test_lost_ack_is_no_data():
-    assert losses(asked_again(4, 6)) == []
+def test_lost_ack_is_no_lost_data():
+    assert losses(second_request(4, 6)) == []
 
 
-def test_answer_that_was_seen_leaves_a_copy_to_be_lost():
+def test_missing_id_is_a_retransmission_where_the_ack_was_seen():
     """
     Gi     | d4 d5         (d4')  ack    d6
     mobile |     request
     """
     lines = [*started(), *flight(4, 5)]
     lines += [Packet(T + 1_900_000, "up", ACK, seq=100, ack=3500, data=200)]
-    lines += [bare(T + 2 * SECOND, 6), acked(T + 2_400_000, 5), sent(T + 2_500_000, 6)]
+    lines += [without_data(T + 2 * SECOND, 6), acked(T + 2_400_000, 5), sent(T + 2_500_000, 6)]
     lines += [acked(T + 4 * SECOND, 6)]
     assert losses(counted(lines, 4, 5, 7, 8)) == [("ip_id", 4)]
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_lost_fin_is_no_data(sack):
+def test_lost_fin_is_no_lost_data(sack):
     """
     Gi     | d4        (fin)    fin
     mobile |     a4
     """
-    lines = [*started(sack), sent(T, 4), acked(T + SECOND, 4), bare(T + 4 * SECOND, 5, FIN)]
+    lines = [*started(sack), sent(T, 4), acked(T + SECOND, 4), without_data(T + 4 * SECOND, 5, FIN)]
     lines += [replace(acked(T + 5 * SECOND, 4), ack=4501)]
     assert losses(counted(lines, 4, 6)) == []
 
 
-def test_first_fin_that_was_lost_before_a_retransmission_is_no_data():
+def test_lost_fin_before_a_retransmission_is_no_lost_data():
     """
     Gi     | d4 d5 (fin)       d4'    ack: its number is after the FIN's
     """
     lines = [*started(), *flight(4, 5), sent(T + 4 * SECOND, 4), acked(T + 5 * SECOND, 5)]
-    lines += [replace(bare(T + 6 * SECOND, 6), seq=5501)]
+    lines += [replace(without_data(T + 6 * SECOND, 6), seq=5501)]
     assert losses(counted(lines, 4, 5, 7, 8)) == []
 
 
-def test_keep_alive_is_no_data():
+def test_lost_keep_alive_is_no_lost_data():
     """
     Gi     | d4       k    (k)    d5      a keep-alive repeats the last number
     mobile |     a4     a4             a5
     """
     lines = [*started(), sent(T, 4), acked(T + SECOND, 4)]
-    lines += [replace(bare(T + 9 * SECOND, 5), seq=4499), acked(T + 10 * SECOND, 4)]
+    lines += [replace(without_data(T + 9 * SECOND, 5), seq=4499), acked(T + 10 * SECOND, 4)]
     lines += [sent(T + 30 * SECOND, 5), acked(T + 31 * SECOND, 5)]
     assert losses(counted(lines, 4, 5, 7)) == []
 
 
-def test_packets_in_time_wait_have_other_ids():
-    lines = [*started(), sent(T, 4), acked(T + SECOND, 4), bare(T + 1_100_000, 5, FIN)]
+def test_id_gap_in_time_wait_is_no_loss():
+    lines = [*started(), sent(T, 4), acked(T + SECOND, 4), without_data(T + 1_100_000, 5, FIN)]
     lines += [Packet(T + 2 * SECOND, "up", FIN, seq=300, ack=4501)]
-    lines += [replace(bare(T + 2_100_000, 5), seq=4501, ack=301)]
+    lines += [replace(without_data(T + 2_100_000, 5), seq=4501, ack=301)]
     assert losses(counted(lines, 4, 5, 25)) == []
 
 
-# ---- whose IDs they are ------------------------------------------------------------------------
+# ---- how the host counts IDs --------------------------------------------------------------------
 
 
-def test_host_that_counts_all_its_packets_counts_syn_acks():
+def test_syn_ack_id_shows_that_a_host_counts_packets_to_all_peers():
     """The SYN ACK's ID is the one before d1's: what was sent to others lies between d6 and d4'."""
     lines = backed_off(14, 15, 16, 18)
     lines = [replace(p, id=p.id + 10 * (0 < p.id - FIRST < 4)) for p in lines]
@@ -302,7 +302,7 @@ def test_host_that_counts_all_its_packets_counts_syn_acks():
         (0x0100, 0x0200, 0x0300, 0x0400, 0x0500, 0x0600, 0x0800),
     ],
 )
-def test_ids_that_do_not_count_up_tell_nothing(ids):
+def test_ids_that_do_not_count_up_give_no_losses(ids):
     """0; random; in the wrong byte order."""
     left = iter(ids)
     lines = [
@@ -312,7 +312,7 @@ def test_ids_that_do_not_count_up_tell_nothing(ids):
     assert losses(lines) == []
 
 
-def test_gaps_for_no_reason_are_others():
+def test_frequent_gaps_are_packets_to_other_peers():
     """Between one segment and the next, each acknowledged at once, the server sends to others."""
     lines, ids = opened(), []
     for n in range(1, 10):
@@ -323,8 +323,8 @@ def test_gaps_for_no_reason_are_others():
     assert losses(counted(lines, *ids[3:], 13, 15)) == []
 
 
-def test_counter_that_begins_anew():
-    """After d6 another server answers behind the same address; then d8' is lost."""
+def test_losses_are_found_after_the_counter_restarts():
+    """After d6 another server answers from the same address; then d8' is lost."""
     lines = [*started(), *flight(4, 6), acked(T + SECOND, 6), *flight(7, 9, T + 1_100_000)]
     lines += [sent(T + 9 * SECOND, 7), acked(T + 10 * SECOND, 9)]
     ids = (4, 5, 6, 30007, 30008, 30009, 30011)
@@ -334,7 +334,7 @@ def test_counter_that_begins_anew():
 # ---- against the other evidence, drops, sums ---------------------------------------------------
 
 
-def test_retransmission_that_no_id_misses_was_not_lost():
+def test_late_retransmission_without_a_missing_id_was_not_lost():
     """
     Gi     | d4 ... d8                 d4'      late, but the ACKs were lost on the way
     mobile |           a3 a3 a3 a3         a8
@@ -345,7 +345,7 @@ def test_retransmission_that_no_id_misses_was_not_lost():
     assert losses(counted(lines, 4, 5, 6, 7, 8, 9)) == []
 
 
-def test_gap_may_be_a_drop_of_the_capture():
+def test_id_gap_is_undecided_where_the_capture_drops_packets():
     """
     Gi     | d4 d5 d6      (d4')          d4''     d8      d9 d11      d10'
     mobile |                                   a6      a8         a9        a11
@@ -359,29 +359,30 @@ def test_gap_may_be_a_drop_of_the_capture():
     lines = [
         replace(p, id=next(new)) if p.way == "down" and p.us > T + 11 * SECOND else p for p in lines
     ]
-    made = partition([*lines, *later(90 * SECOND)])
+    made = partition([*lines, *user_seen_at(90 * SECOND)])
     losses = made.internet_losses.losses
     assert sorted((EVIDENCE[row["evidence"]], row["probability"]) for row in losses) == [
         ("hole", 1.0),
         ("ip_id", 0.5),
     ]
-    rows = tables([*lines, *later(90 * SECOND)])  # too much is missing to tell of it
+    rows = tables([*lines, *user_seen_at(90 * SECOND)])  # too much is missing to report losses
     assert [row["side"] for row in rows["losses"]] == []
     assert rows["flows"][0]["lost_internet_expected"] is None
 
 
-def test_copies_that_leave_no_trace_are_expected():
-    """Without IDs: one of the 9 packets that came had been lost, so of 3 copies 3/9 were, too."""
+def test_transmissions_without_evidence_enter_the_expected_losses():
+    """Without IDs: one of the 9 packets that came had been lost, so of 3 transmissions 3/9 were,
+    too."""
     lines = [*started(), *flight(4, 5), sent(T + 3000, 7)]
     lines += [*flight(4, 6, T + 9 * SECOND), acked(T + 10 * SECOND, 7)]
-    (row, _) = tables([*lines, *later(90 * SECOND)])["flows"]
+    (row, _) = tables([*lines, *user_seen_at(90 * SECOND)])["flows"]
     assert (row["lost_internet"], row["lost_internet_expected"]) == (1, pytest.approx(1 + 3 / 9))
-    (row, _) = tables([*counted(lines, 4, 5, 7, 8, 9, 10), *later(90 * SECOND)])["flows"]
+    (row, _) = tables([*counted(lines, 4, 5, 7, 8, 9, 10), *user_seen_at(90 * SECOND)])["flows"]
     assert (row["lost_internet"], row["lost_internet_expected"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("window", "kinds"), [(400, []), (1000, ["tail"])])
-def test_sender_waits_for_room_for_a_segment(window, kinds):
+def test_sender_that_waits_for_window_room_has_no_lost_tail(window, kinds):
     """
     Gi     | d4       d5      1 s later, though d4 had no PSH: silly window avoidance
     mobile |     a4

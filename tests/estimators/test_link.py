@@ -1,4 +1,4 @@
-"""The access link's clock, and the queue that it tells of, on links that are played packet by
+"""The access link's clock, and the queue inferred from it, on links that are simulated packet by
 packet."""
 
 import numpy as np
@@ -59,7 +59,7 @@ def test_clock_of_an_idle_and_of_a_busy_link():
     assert sent.backlog.tolist() == [1500, 1000 + 500, 100]
 
 
-def test_what_arrives_had_room_and_what_is_lost_had_none():
+def test_arrived_packet_had_room_in_the_queue_and_a_lost_one_had_none():
     known = path(limit=3000, spread=100, random_loss=0.001)[0]
     assert link.clock_after_arrival(BASE + 5000, 0, 1500, 0, known) == BASE + 3000 + 3000
     assert link.clock_after_loss(BASE + 2900, 0, 1500, known) == pytest.approx(BASE + 3000, abs=100)
@@ -68,7 +68,7 @@ def test_what_arrives_had_room_and_what_is_lost_had_none():
     )  # the radio's
 
 
-def test_a_certain_ack_puts_the_clock_right():
+def test_an_unambiguous_ack_corrects_the_clock():
     known = path(slack=1000)[0]
     assert link.clock_after_arrival(BASE + 9000, 0, 500, 40_000, known) == 40_000
     assert link.clock_after_arrival(0.0, 0, 500, 90_000, known) == 89_000
@@ -81,37 +81,37 @@ def test_a_certain_ack_puts_the_clock_right():
     owners=st.lists(st.booleans(), min_size=60, max_size=60),
     limit=st.sampled_from([0, 4000, 8000]),
 )
-def test_a_connection_finds_the_clock_that_all_of_the_users_packets_make(
+def test_clock_of_one_connection_equals_the_clock_of_all_the_users_packets(
     gaps, sizes, owners, limit
 ):
     n = len(gaps)
     known = path(limit=limit, spread=200, random_loss=0.01)[0]
     sent = packets(np.cumsum(gaps), sizes[:n])
     link.replay(sent, known)
-    copies = np.zeros(sum(owners[:n]), TRANSMISSION)
-    copies["packet"] = np.flatnonzero(owners[:n])
-    link.set_link_steps(copies, sent, known)
+    transmissions = np.zeros(sum(owners[:n]), TRANSMISSION)
+    transmissions["packet"] = np.flatnonzero(owners[:n])
+    link.set_link_steps(transmissions, sent, known)
     clock = 0.0
-    for k, place in enumerate(copies["packet"]):
-        told_anew = link.clock_on_entry(link.start_clock(copies[k]), copies[k])
-        assert told_anew == pytest.approx(sent.clock[place])
-        clock = link.clock_on_entry(clock, copies[k]) if k else told_anew
+    for k, place in enumerate(transmissions["packet"]):
+        recomputed = link.clock_on_entry(link.start_clock(transmissions[k]), transmissions[k])
+        assert recomputed == pytest.approx(sent.clock[place])
+        clock = link.clock_on_entry(clock, transmissions[k]) if k else recomputed
         assert clock == pytest.approx(sent.clock[place])
         clock = link.clock_after_arrival(clock, sent.ts[place], sent.size[place], 0, known)
 
 
 @pytest.mark.parametrize("supposed", [0.9, 1.0, 1.2])
-def test_losses_tell_the_pace_and_the_limit_of_the_queue(supposed):
+def test_pace_and_limit_of_the_queue_are_inferred_from_losses(supposed):
     sent = full_queue(40_000, PACE, 120)
     assert sent.lost.sum() > 100
-    told = path(pace=PACE * supposed, max_rtt=BASE + 40_000 * PACE)
-    assert queue.pace_between_losses(sent, told[0]) == pytest.approx(PACE, rel=0.02)
-    queue.fit(told, sent, sent.size > 0)
-    assert told["limit"][0] == pytest.approx(40_000, rel=0.05)
-    assert told["spread"][0] < 1500
-    assert told["random_loss"][0] < 0.01
+    known = path(pace=PACE * supposed, max_rtt=BASE + 40_000 * PACE)
+    assert queue.pace_between_losses(sent, known[0]) == pytest.approx(PACE, rel=0.02)
+    queue.fit(known, sent, sent.size > 0)
+    assert known["limit"][0] == pytest.approx(40_000, rel=0.05)
+    assert known["spread"][0] < 1500
+    assert known["random_loss"][0] < 0.01
 
 
-def test_no_pace_of_few_losses_far_apart():
+def test_few_losses_far_apart_give_no_pace():
     sent = packets([0, 10_000_000, 20_000_000], [1500] * 3, [True, False, True])
     assert queue.pace_between_losses(sent, path(max_rtt=2 * BASE)[0]) == 0

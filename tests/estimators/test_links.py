@@ -1,12 +1,12 @@
 """links: each user's access link, hour by hour.
 
-The handshake's is a round trip, too: 600 ms, for it is small.
+The handshake's round trip counts, too: 600 ms, as its packets are small.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import DATA, RTT_US, SLOT_US, acked, opened, sent
 
 HOUR = 3_600_000_000
@@ -19,7 +19,7 @@ def busy_link(packets: int, at: int, first: int) -> list[Packet]:
     return lines + [acked(at + RTT_US + SLOT_US * (k + 1), first + k) for k in range(packets)]
 
 
-def test_rate_is_that_of_a_busy_link():
+def test_rate_is_measured_while_the_link_is_busy():
     """1040 bytes of IP in 100 ms; the longest round trip is the last one's."""
     (row,) = tables([*opened(), *busy_link(40, 1_000_000, 1)])["links"]
     assert row["rate"] == pytest.approx(8 * IP_LEN / 0.1, rel=1e-3)
@@ -28,7 +28,7 @@ def test_rate_is_that_of_a_busy_link():
     assert row["rtt_samples"] == 1 + 40
 
 
-def test_quic_as_the_larger_part_is_load_of_the_link():
+def test_rate_includes_quic_packets():
     """With each segment the link carries three packets of UDP."""
     lines = [*opened(), *busy_link(40, 1_000_000, 1)]
     udp = frozenset({"UDP"})
@@ -42,7 +42,7 @@ def test_quic_as_the_larger_part_is_load_of_the_link():
     assert row["rate"] == pytest.approx(8 * 4 * IP_LEN / 0.1, rel=1e-3)
 
 
-def test_hours_are_told_apart():
+def test_each_hour_has_its_own_row():
     """The script begins at noon: half an hour later it is still noon, an hour later it is one."""
     lines = [*opened(), *busy_link(3, 1_000_000, 1)]
     lines += [p.later(HOUR) for p in busy_link(2, 0, 4)]
@@ -51,15 +51,15 @@ def test_hours_are_told_apart():
     assert [(r["hour"].hour, r["rtt_samples"]) for r in rows] == [(12, 1 + 3), (13, 2)]
 
 
-def test_users_are_told_apart():
+def test_each_user_has_their_own_row():
     of_anna = [*opened(), *busy_link(3, 1_000_000, 1)]
     of_bert = [replace(p, user="bert") for p in [*opened(), *busy_link(2, 1_000_000, 1)]]
     rows = tables(sorted([*of_anna, *of_bert], key=lambda p: p.us))["links"]
     assert sorted((r["user"], r["rtt_samples"]) for r in rows) == [("anna", 1 + 3), ("bert", 1 + 2)]
 
 
-def test_median_is_of_the_round_trips():
-    """Alone on the link, two take 0.7 s and one takes 2 s."""
+def test_median_is_that_of_the_round_trips():
+    """One at a time on the link, two take 0.7 s and one takes 2 s."""
     lines = opened()
     for k, rtt in enumerate((RTT_US + SLOT_US, 2_000_000, RTT_US + SLOT_US)):
         at = 1_000_000 + 5_000_000 * k
@@ -69,7 +69,7 @@ def test_median_is_of_the_round_trips():
     assert row["rtt_max"] == pytest.approx(2)
 
 
-def test_longest_round_trip_may_be_one_that_only_sack_tells():
+def test_longest_round_trip_may_come_from_a_sack_block():
     """d2 is lost; d3 comes after two seconds, and the mobile reports it."""
     lines = [*opened(sack=True), sent(1_000_000, 1), acked(1_700_000, 1)]
     lines += [sent(2_000_000, 2), sent(2_000_001, 3), acked(4_000_001, 1, (3, 3))]
@@ -77,7 +77,7 @@ def test_longest_round_trip_may_be_one_that_only_sack_tells():
     assert row["rtt_max"] == pytest.approx(2)
 
 
-def test_what_nothing_tells_is_null():
+def test_rate_and_queue_are_null_where_the_link_is_never_busy():
     """One segment at a time never keeps the link busy, and nothing is lost."""
     (row,) = tables([*opened(), sent(1_000_000, 1), acked(1_700_000, 1)])["links"]
     assert [row[c] for c in ("rate", "queue_bytes", "queue_s", "lost_with_room")] == [None] * 4

@@ -1,9 +1,9 @@
 """The search for the likeliest history of a receiver, by itself."""
 
 import numpy as np
-from exchange import Packet, partition
+from packet_script import Packet, partition
 from replies import MS, SECOND
-from segments import RTT_US, acked, later, sent, started
+from segments import RTT_US, acked, sent, started, user_seen_at
 
 from spark_jobs.compiled import compiled
 from spark_jobs.estimators.loss import search
@@ -27,8 +27,8 @@ def likeliest(segments, connections, packets, path, original):
 
 
 def found(lines: list[Packet]) -> tuple[float, float, list[bool]]:
-    """What the search finds, of a connection behind an idle link."""
-    made = partition([*lines, *later(lines[-1].us + 60 * SECOND)])
+    """What the search finds, of a connection on an idle link."""
+    made = partition([*lines, *user_seen_at(lines[-1].us + 60 * SECOND)])
     path = np.zeros(1, PATH)
     path["base_rtt"], path["loss_cost"] = RTT_US, 3.9
     original = np.full(len(made.segments.ts), -1)
@@ -36,18 +36,18 @@ def found(lines: list[Packet]) -> tuple[float, float, list[bool]]:
     return cost, odd, lost.tolist()
 
 
-def test_what_follows_the_last_question_costs_nothing():
-    """d4 comes twice, and the mobile answers twice; d5 to d24 leave no question. Were it told of
-    their ACKs, but not of their arrival, a history would be as odd as if the search had lost its
-    way, and all would be searched again with more hypotheses."""
-    again = sent(T + 1000 * MS, 4)
-    asked = [*started(), sent(T, 4), acked(T + 800 * MS, 4), again]
-    asked.append(acked(again.us + RTT_US, 4))
+def test_undisputed_segments_after_the_last_open_one_add_no_cost():
+    """d4 comes twice, and the mobile answers twice; d5 to d24 leave nothing open. If the search
+    took their ACKs but not their arrival into account, the hypothesis would be as odd as if the
+    search had failed, and it would be repeated with more hypotheses."""
+    retransmission = sent(T + 1000 * MS, 4)
+    open_case = [*started(), sent(T, 4), acked(T + 800 * MS, 4), retransmission]
+    open_case.append(acked(retransmission.us + RTT_US, 4))
     after = [
         p
         for n in range(5, 25)
         for p in (sent(n * 10 * SECOND, n), acked(n * 10 * SECOND + RTT_US, n))
     ]
-    cost, odd, lost = found(asked)
+    cost, odd, lost = found(open_case)
     assert odd < search.MAX_UNEXPLAINED_COST
-    assert found([*asked, *after]) == (cost, odd, [*lost, *[False] * 20])
+    assert found([*open_case, *after]) == (cost, odd, [*lost, *[False] * 20])

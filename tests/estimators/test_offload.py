@@ -1,7 +1,7 @@
 """Packets that a network card merged become the segments that were on the wire."""
 
 import pytest
-from exchange import flow, partition, tables
+from packet_script import flow, partition, tables
 
 HANDSHAKE = """
     0.000 up    SYN      seq=99  mss=1460
@@ -18,7 +18,7 @@ def down(exchange: str, *names: str) -> list[tuple]:
     return list(zip(*(getattr(segments, name)[data].tolist() for name in names), strict=True))
 
 
-def test_merged_packet_is_cut_by_the_mss_that_both_ends_announced():
+def test_merged_packet_is_split_by_the_mss_of_both_syns():
     exchange = HANDSHAKE + "0.300 down PSH ACK seq=500 ack=300 data=4000 id=7"
     assert down(exchange, "seq", "payload_len", "ip_len", "ip_id", "tcp_flags") == [
         (500, 1460, 1500, 7, 16),
@@ -27,7 +27,7 @@ def test_merged_packet_is_cut_by_the_mss_that_both_ends_announced():
     ]
 
 
-def test_options_take_room_in_each_segment():
+def test_options_reduce_the_payload_of_each_segment():
     stamps = "tsval=5 tsecr=9"
     exchange = f"""
         0.000 up    SYN      seq=99  mss=1460 {stamps}
@@ -38,8 +38,8 @@ def test_options_take_room_in_each_segment():
     assert down(exchange, "seq", "payload_len", "ip_len") == [(500, 1448, 1500), (1948, 1448, 1500)]
 
 
-def test_smaller_mss_of_the_two_is_that_of_the_segments():
-    """A server behind a tunnel: its own SYN ACK says what it sends."""
+def test_merged_packet_is_split_by_the_smaller_mss():
+    """A server reached through a tunnel: its own SYN ACK says what it sends."""
     exchange = """
         0.000 up    SYN      seq=99  mss=1460
         0.050 down  SYN ACK  seq=499 ack=100 mss=1400
@@ -49,7 +49,7 @@ def test_smaller_mss_of_the_two_is_that_of_the_segments():
     assert down(exchange, "payload_len") == [(1400,), (1400,)]
 
 
-def test_path_that_carries_less_shows_in_the_packets_that_are_not_merged():
+def test_segment_size_below_the_mss_is_taken_from_unmerged_packets():
     exchange = (
         HANDSHAKE
         + """
@@ -62,7 +62,7 @@ def test_path_that_carries_less_shows_in_the_packets_that_are_not_merged():
     assert sizes == [1380, 1380, 1380, 1380, 1380, 1380, 240]
 
 
-def test_small_packets_do_not_show_what_a_segment_holds():
+def test_small_packets_do_not_set_the_segment_size():
     exchange = (
         HANDSHAKE
         + """
@@ -77,7 +77,7 @@ def test_small_packets_do_not_show_what_a_segment_holds():
     ("before", "data", "sizes"),
     [(0, 2920, [1460, 1460]), (1400, 2800, [1400, 1400]), (1400, 3000, [1400, 1400, 200])],
 )
-def test_without_syns_the_largest_packet_of_an_ethernet_tells(before, data, sizes):
+def test_without_syns_the_largest_ethernet_packet_sets_the_segment_size(before, data, sizes):
     exchange = f"""
         0.250 up    ACK  seq=100  ack=500
         0.300 down  ACK  seq=500  ack=100 data={before}
@@ -86,7 +86,7 @@ def test_without_syns_the_largest_packet_of_an_ethernet_tells(before, data, size
     assert [size for (size,) in down(exchange, "payload_len") if size][before > 0 :] == sizes
 
 
-def test_jumbo_frames_that_were_agreed_are_segments():
+def test_jumbo_frames_within_the_mss_are_not_split():
     exchange = """
         0.000 up    SYN      seq=99  mss=8960
         0.050 down  SYN ACK  seq=499 ack=100 mss=8960
@@ -96,23 +96,23 @@ def test_jumbo_frames_that_were_agreed_are_segments():
     assert down(exchange, "payload_len") == [(8960,)]
 
 
-def test_sender_that_forgets_its_options_sends_no_merged_packets():
+def test_payload_of_a_full_mss_beside_timestamps_is_not_split():
     """Payload as large as the MSS beside timestamps."""
     exchange = HANDSHAKE + "0.300 down ACK seq=500 ack=300 data=1460 tsval=5 tsecr=9"
     assert down(exchange, "payload_len") == [(1460,)]
 
 
-def test_fin_is_the_last_segments_and_an_identification_of_0_stays():
+def test_last_segment_has_the_fin_and_an_ip_id_of_0_stays_0():
     exchange = HANDSHAKE + "0.300 down FIN PSH ACK seq=500 ack=300 data=2000"
     assert down(exchange, "tcp_flags", "ip_id") == [(16, 0), (25, 0)]
 
 
-def test_uplink_is_cut_too():
+def test_merged_uplink_packet_is_split_too():
     made = flow(HANDSHAKE + "0.300 up ACK seq=300 ack=500 data=14600")
     assert (made["packets_up"], made["ip_bytes_up"]) == (3 + 10, 44 + 40 + 240 + 10 * 1500)
 
 
-def test_segments_of_a_server_with_ipv6():
+def test_merged_ipv6_packet_is_split():
     ends = "server=2001:db8::1"
     exchange = f"""
         0.250 up    ACK  seq=100  ack=500 {ends}
@@ -121,7 +121,7 @@ def test_segments_of_a_server_with_ipv6():
     assert down(exchange, "payload_len", "ip_len") == [(1440, 1500), (1440, 1500)]
 
 
-def test_flows_count_segments_and_say_how_many_were_merged():
+def test_flows_count_segments_and_merged_segments():
     merged = flow(
         HANDSHAKE
         + """
@@ -137,7 +137,7 @@ def test_flows_count_segments_and_say_how_many_were_merged():
     assert (merged["max_ip_len"], merged["mss_class"]) == (1500, "high")
 
 
-def test_nothing_is_merged_in_an_exchange_of_segments():
+def test_unmerged_packets_count_no_merged_segments():
     made = flow(HANDSHAKE + "0.300 down ACK seq=500 ack=300 data=1460")
     assert made["merged_segments"] == 0
 
@@ -159,7 +159,7 @@ def test_lost_segment_of_a_merged_packet_is_one_loss():
     assert [(r["frame"], r["original_frame"]) for r in rows["retransmissions"]] == [(6, 3)]
 
 
-def test_users_after_one_with_merged_packets_keep_their_own():
+def test_users_after_one_with_merged_packets_keep_their_packets():
     exchange = (
         HANDSHAKE
         + """
@@ -175,11 +175,11 @@ def test_users_after_one_with_merged_packets_keep_their_own():
     assert made.connections.user.tolist() == [0, 1]
 
 
-def test_mss_that_no_sender_goes_by_cuts_nothing():
+def test_implausible_mss_splits_nothing():
     exchange = HANDSHAKE.replace("mss=1460", "mss=1")
     assert down(exchange + "0.300 down ACK seq=500 ack=300 data=1460", "payload_len") == [(1460,)]
 
 
-def test_what_cannot_be_a_packet_is_not_cut():
+def test_impossible_packet_length_is_not_split():
     exchange = HANDSHAKE + f"0.300 down ACK seq=500 ack=300 data={2**30}"
     assert down(exchange, "payload_len") == [(2**30,)]

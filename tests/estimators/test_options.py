@@ -1,7 +1,7 @@
 """Options, largest packet and largest window of a connection (INFOCOM II, Table I)."""
 
 import pytest
-from exchange import flow
+from packet_script import flow
 
 HANDSHAKE = """
     0.0 up   SYN     seq=100 {up}
@@ -23,11 +23,11 @@ def test_sack_is_permitted_where_both_syns_say_so(up, down, sack):
     assert flow(HANDSHAKE.format(up=up, down=down))["sack"] is sack
 
 
-def test_sack_is_not_permitted_where_the_connection_never_came_about():
+def test_sack_is_not_permitted_without_a_syn_ack():
     assert flow("0.0 up SYN sackok")["sack"] is False
 
 
-def test_sack_is_not_known_where_a_syn_that_matters_was_not_seen():
+def test_sack_is_null_where_the_deciding_syn_was_not_seen():
     assert (
         flow("""
         0.0 up SYN seq=100 sackok
@@ -37,7 +37,7 @@ def test_sack_is_not_known_where_a_syn_that_matters_was_not_seen():
     )
 
 
-def test_sack_is_not_permitted_where_the_one_syn_seen_does_without_it():
+def test_sack_is_not_permitted_where_the_only_syn_seen_lacks_it():
     assert (
         flow("""
         0.0 up SYN seq=100
@@ -47,7 +47,7 @@ def test_sack_is_not_permitted_where_the_one_syn_seen_does_without_it():
     )
 
 
-def test_sack_of_a_partial_flow_is_not_known():
+def test_sack_of_a_connection_without_syns_is_null():
     assert flow("0.0 up ACK seq=100")["sack"] is None
 
 
@@ -61,11 +61,11 @@ def test_sack_of_a_partial_flow_is_not_known():
         ("tsval=0", "tsval=0", True),
     ],
 )
-def test_timestamps_count_where_seen_in_both_directions(up, down, timestamps):
+def test_timestamps_are_in_use_where_both_directions_have_them(up, down, timestamps):
     assert flow(HANDSHAKE.format(up=up, down=down))["timestamps"] is timestamps
 
 
-def test_timestamps_of_a_partial_flow_count_too():
+def test_timestamps_of_a_connection_without_syns_are_known():
     assert (
         flow("""
         0.0 up   ACK seq=100 ack=300 tsval=5
@@ -89,7 +89,7 @@ def test_timestamps_of_a_partial_flow_count_too():
     ],
 )
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_mss_class_is_by_the_largest_ip_packet_of_either_direction(way, ip_len, mss_class):
+def test_mss_class_is_that_of_the_largest_ip_packet_of_either_direction(way, ip_len, mss_class):
     row = flow(f"""
         0.0 up   ACK seq=100 ack=300
         0.1 {way} ACK seq=500 ack=500 data={ip_len - 40}
@@ -107,12 +107,12 @@ def test_mss_class_is_by_the_largest_ip_packet_of_either_direction(way, ip_len, 
         (20_001, "high"),
     ],
 )
-def test_window_class_is_by_the_largest_window(window, window_class):
+def test_window_class_is_that_of_the_largest_window(window, window_class):
     row = flow(f"0.0 up SYN seq=100 win={window}")
     assert (row["max_window"], row["window_class"]) == (window, window_class)
 
 
-def test_window_is_what_the_mobile_advertised():
+def test_max_window_is_the_largest_that_the_mobile_advertised():
     assert (
         flow("""
         0.0 up   SYN     seq=100         win=5000
@@ -125,7 +125,7 @@ def test_window_is_what_the_mobile_advertised():
     )
 
 
-def test_window_of_a_mobile_that_was_called_is_its_own_too():
+def test_max_window_is_the_mobiles_where_the_server_initiates():
     assert (
         flow("""
         0.0 down SYN     seq=300         win=60000 ws=0
@@ -147,7 +147,7 @@ def test_window_of_a_mobile_that_was_called_is_its_own_too():
         ("ws=200", "ws=0", 2**14),  # RFC 7323, 2.3: more than 14 is taken as 14
     ],
 )
-def test_window_is_scaled_by_the_mobiles_shift_where_both_syns_have_one(up, down, factor):
+def test_window_is_scaled_by_the_mobiles_shift_where_both_syns_have_the_option(up, down, factor):
     row = flow(f"""
         0.0 up   SYN     seq=100         win=1000 {up}
         0.1 down SYN ACK seq=300 ack=101 {down}
@@ -165,7 +165,7 @@ def test_window_of_a_syn_is_not_scaled():
     assert row["max_window"] == 50_000
 
 
-def test_window_is_not_known_where_the_scale_is_not():
+def test_max_window_is_null_where_the_scale_is_unknown():
     row = flow("""
         0.0 up   ACK seq=101 ack=301 win=1000
         0.1 down ACK seq=301 ack=101
@@ -194,5 +194,5 @@ def test_window_of_an_rst_does_not_count():
     )
 
 
-def test_window_is_not_known_where_the_mobile_sent_nothing():
+def test_max_window_is_null_where_the_mobile_sent_nothing():
     assert flow("0.0 down SYN seq=300 win=1000")["max_window"] is None

@@ -1,4 +1,5 @@
-"""Zero-window probes and keep-alives bring no data: no losses, no retransmissions, no other traffic.
+"""Zero-window probes and keep-alives count as no data: no losses, no retransmissions, no background
+traffic.
 
 The mobile has d1 and d2, of 1000 bytes each, up to 2500 (see `segments`).
 """
@@ -6,9 +7,9 @@ The mobile has d1 and d2, of 1000 bytes each, up to 2500 (see `segments`).
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
-from replies import SECOND, bare, transfer
-from segments import DATA, RTT_US, acked, later, sent
+from packet_script import Packet, tables
+from replies import SECOND, server_packet, transfer
+from segments import DATA, RTT_US, acked, sent, user_seen_at
 
 END = 500 + 2 * DATA
 """The next byte."""
@@ -26,14 +27,14 @@ def probed(seq: int, data: int, times: int = 3) -> tuple[list[Packet], int]:
     at = lines[-1].us
     for _ in range(times):
         at += 2 * SECOND
-        lines += [bare(at, seq, data), closed(acked(at + RTT_US, 2))]
+        lines += [server_packet(at, seq, data), closed(acked(at + RTT_US, 2))]
     return lines, at + RTT_US
 
 
-def told(lines: list[Packet]) -> tuple[int, int, int, int, int | None]:
-    """Of the first connection: window probes, keep-alives; how many rows `losses` and
+def probe_counts(lines: list[Packet]) -> tuple[int, int, int, int, int | None]:
+    """For the first connection: window probes, keep-alives; how many rows `losses` and
     `retransmissions` have; flows.retransmissions."""
-    rows = tables([*lines, *later(400 * SECOND)])
+    rows = tables([*lines, *user_seen_at(400 * SECOND)])
     flow = rows["flows"][0]
     return (
         flow["window_probes_down"],
@@ -49,7 +50,7 @@ def told(lines: list[Packet]) -> tuple[int, int, int, int, int | None]:
     [(END - 1, 0), (END - 1, 1), (END, 1), (END, DATA)],
     ids=["Linux", "an old byte", "the next byte", "a whole segment"],
 )
-def test_probes_are_neither_lost_nor_sent_again(seq, data):
+def test_window_probes_are_no_losses_and_no_retransmissions(seq, data):
     """
     Gi     | d2        p         p         p               d3
     mobile |    a2 win=0  a2 win=0  a2 win=0  a2 win=0  a2 win=8192   a3
@@ -59,10 +60,10 @@ def test_probes_are_neither_lost_nor_sent_again(seq, data):
     # the mobile's buffer holds d1 and d2, which nobody fetches from it
     lines = [replace(p, win=END - max(p.ack, 500)) if p.way == "up" else p for p in lines]
     lines += [acked(opens, 2), sent(opens + 100_000, 3), acked(opens + 100_000 + RTT_US, 3)]
-    assert told(lines) == (3, 0, 0, 0, 0)
+    assert probe_counts(lines) == (3, 0, 0, 0, 0)
 
 
-def test_byte_that_was_taken_in_is_data():
+def test_window_probe_byte_that_is_acknowledged_is_data():
     """
     Gi     | d2            p             p'                2501...
     mobile |    a2 win=0      a2 win=0      a2501 win=0       a3501
@@ -70,19 +71,19 @@ def test_byte_that_was_taken_in_is_data():
     lines, at = probed(END, 1, times=2)
     lines[-1] = replace(lines[-1], ack=END + 1)
     lines += [replace(acked(at + SECOND, 2), ack=END + 1)]
-    lines += [bare(at + SECOND + 100_000, END + 1, DATA)]
+    lines += [server_packet(at + SECOND + 100_000, END + 1, DATA)]
     lines += [replace(acked(at + 2 * SECOND, 2), ack=END + 1 + DATA)]
-    assert told(lines) == (1, 0, 0, 0, 0)
-    (row, _) = tables([*lines, *later(400 * SECOND)])["flows"]
+    assert probe_counts(lines) == (1, 0, 0, 0, 0)
+    (row, _) = tables([*lines, *user_seen_at(400 * SECOND)])["flows"]
     assert row["payload_bytes_down"] == 3 * DATA + 1
 
 
-def test_probe_that_is_never_taken_in_is_no_payload():
+def test_window_probe_byte_that_is_never_acknowledged_is_no_payload():
     lines, _ = probed(END, 1)
     assert tables(lines)["flows"][0]["payload_bytes_down"] == 2 * DATA
 
 
-def test_segment_sent_before_the_window_closed_is_no_probe():
+def test_segment_sent_before_the_window_closed_is_no_window_probe():
     """The mobile takes back the room that it had offered, and then lacks d3, which is lost.
 
     Gi     | d2  d3                  d3'
@@ -92,8 +93,8 @@ def test_segment_sent_before_the_window_closed_is_no_probe():
     at = lines[-1].us
     lines += [sent(at + 1000, 3), closed(acked(at + 2000, 2)), acked(at + SECOND, 2)]
     lines += [sent(at + 3 * SECOND, 3), acked(at + 3 * SECOND + RTT_US, 3)]
-    assert told(lines)[:2] == (0, 0)
-    assert told(lines)[2:4] == (1, 1)
+    assert probe_counts(lines)[:2] == (0, 0)
+    assert probe_counts(lines)[2:4] == (1, 1)
 
 
 def kept_alive(data: int = 0, times: int = 3, every: int = 70 * SECOND) -> list[Packet]:
@@ -101,16 +102,16 @@ def kept_alive(data: int = 0, times: int = 3, every: int = 70 * SECOND) -> list[
     end = lines[-1].us
     for k in range(1, times + 1):
         at = end + every * k
-        lines += [bare(at, END - 1, data), acked(at + RTT_US, 2)]
+        lines += [server_packet(at, END - 1, data), acked(at + RTT_US, 2)]
     return lines
 
 
 @pytest.mark.parametrize("data", [0, 1])
-def test_keepalives_are_neither_lost_nor_sent_again(data):
-    assert told(kept_alive(data)) == (0, 3, 0, 0, 0)
+def test_keepalives_are_no_losses_and_no_retransmissions(data):
+    assert probe_counts(kept_alive(data)) == (0, 3, 0, 0, 0)
 
 
-def test_keepalives_of_the_mobile():
+def test_keepalives_of_the_mobile_are_counted():
     """
     Gi     | d2        a          a
     mobile |    a2  k         k
@@ -119,26 +120,26 @@ def test_keepalives_of_the_mobile():
     end = lines[-1].us
     for k in (1, 2):
         at = end + 70 * SECOND * k
-        lines += [replace(acked(at, 2), seq=299), bare(at + 100_000, END)]
+        lines += [replace(acked(at, 2), seq=299), server_packet(at + 100_000, END)]
     (row,) = tables(lines)["flows"]
     assert (row["keepalives_up"], row["keepalives_down"], row["retransmissions"]) == (2, 0, 0)
     assert row["limited_server"] < SECOND
 
 
-def test_byte_sent_again_for_want_of_its_ack_is_no_keepalive():
+def test_retransmitted_single_byte_is_no_keepalive():
     """
     Gi     | b         b'         one byte; the ACK did not reach the server
     mobile |    a(b)      a(b)
     """
     lines = transfer(2)
     at = lines[-1].us + SECOND
-    for again in (0, 3 * SECOND):
-        lines += [bare(at + again, END, 1)]
-        lines += [replace(acked(at + again + RTT_US, 2), ack=END + 1)]
-    assert told(lines) == (0, 0, 0, 1, 1)
+    for wait in (0, 3 * SECOND):
+        lines += [server_packet(at + wait, END, 1)]
+        lines += [replace(acked(at + wait + RTT_US, 2), ack=END + 1)]
+    assert probe_counts(lines) == (0, 0, 0, 1, 1)
 
 
-def test_another_connections_keepalives_leave_a_user_alone():
+def test_keepalives_of_another_connection_are_no_background_traffic():
     """One connection is kept alive, another one transfers meanwhile, 3 s after a keep-alive."""
     lines = kept_alive()
     begin = lines[-1].us - 80 * SECOND  # between the first and the second
@@ -148,8 +149,8 @@ def test_another_connections_keepalives_leave_a_user_alone():
     assert not row["setup_background"]
 
 
-def test_another_connections_data_does_not():
-    lines = [*kept_alive(), *later(75 * SECOND)]
+def test_data_of_another_connection_is_background_traffic():
+    lines = [*kept_alive(), *user_seen_at(75 * SECOND)]
     other = [replace(p.later(70 * SECOND), port=3000) for p in transfer(10)]
     rows = {row["user_port"]: row for row in tables([*lines, *other])["flows"]}
     assert not rows[3000]["single"]

@@ -1,10 +1,10 @@
-"""The access link's queue, told from what was lost."""
+"""The access link's queue, inferred from losses."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent
 
 from spark_jobs.estimators.loss import link, queue
@@ -15,8 +15,8 @@ PACED = 40
 
 
 def paced() -> list[Packet]:
-    """A handshake, a request and a flight that keeps two segments waiting: what the link's pace
-    is."""
+    """A handshake, a request and a flight that keeps two segments waiting: which shows the
+    link's pace."""
     lines = opened()
     for i in range(PACED):
         lines.append(sent(1_000_000 + SLOT_US * max(i - 2, 0) + i, i + 1))
@@ -25,8 +25,9 @@ def paced() -> list[Packet]:
 
 
 def rounds(room: int) -> tuple[list[Packet], int, int]:
-    """Bursts of which the link's queue takes so many segments and drops the others, which come
-    again after a timeout. Returns the lines, when the next burst is due and its first segment.
+    """Bursts of which the link's queue takes so many segments and drops the others, which are
+    retransmitted after an RTO expiry. Returns the lines, when the next burst is due and its first
+    segment.
 
     Gi     | d1 ... d5 d6 d7 d8                        d6' d7' d8'
     mobile |                   a1 a2 a3 a4 a5                      a6 a7 a8
@@ -42,21 +43,21 @@ def rounds(room: int) -> tuple[list[Packet], int, int]:
     return lines, at + 15_000_000, number
 
 
-def test_queue_that_is_full_loses_what_comes_at_the_end_of_the_capture():
+def test_full_queue_loses_the_last_segments_of_a_capture():
     lines, at, number = rounds(ROOM)
     burst = [sent(at + 1000 * i, number + i) for i in range(BURST)]
     lines += burst
     rows = {r["frame"]: r for r in tables(lines)["losses"]}
-    told = [rows.get(lines.index(packet), {"probability": 0}) for packet in burst]
-    assert [row["probability"] > 0.5 for row in told] == [i >= ROOM for i in range(BURST)]
-    assert {row["evidence"] for row in told[ROOM:]} == {"undecided"}
+    last_rows = [rows.get(lines.index(packet), {"probability": 0}) for packet in burst]
+    assert [row["probability"] > 0.5 for row in last_rows] == [i >= ROOM for i in range(BURST)]
+    assert {row["evidence"] for row in last_rows[ROOM:]} == {"undecided"}
     decided = [r for r in rows.values() if r["evidence"] != "undecided"]
     assert len(decided) == ROUNDS * (BURST - ROOM)
 
 
-def test_limit_is_told_where_nothing_is_left_to_guess():
-    """What each burst loses is proven by what is reported behind it: no other loss asks what the
-    queue holds.
+def test_queue_limit_is_inferred_where_all_losses_are_proven():
+    """What each burst loses is proven by a later SACK block: no other loss depends on the
+    queue's limit.
 
     Gi     | d1 ... d5 d6 d7 d8                 d9                d6' d7' d8'
     mobile |                     a1 a2 a3 a4 a5     a5 (d9)                   ... a9
@@ -85,18 +86,18 @@ QUIC = frozenset({"UDP"})
 IN_FRONT = 3
 
 
-def behind_quic(at: int, number: int) -> tuple[list[Packet], list[Packet]]:
-    """(QUIC's packets, and those of TCP behind them) of a burst of which the queue takes ROOM."""
+def burst_after_quic(at: int, number: int) -> tuple[list[Packet], list[Packet]]:
+    """(QUIC's packets, and those of TCP after them) of a burst of which the queue takes ROOM."""
     udp = Packet(at, "down", QUIC, data=1000, port=5000, server_port=443)
     quic = [replace(udp, us=at + 1000 * i) for i in range(IN_FRONT)]
     return quic, [sent(at + 1000 * (IN_FRONT + i), number + i) for i in range(BURST - IN_FRONT)]
 
 
-def test_quic_fills_the_queue_too():
+def test_quic_packets_fill_the_queue_too():
     """Of each burst QUIC's packets find the room that is missing for TCP's."""
     lines, at, number = paced(), 12_000_000, PACED + 1
     for _ in range(2 * ROUNDS):
-        quic, tcp = behind_quic(at, number)
+        quic, tcp = burst_after_quic(at, number)
         room = ROOM - IN_FRONT
         lines += [*quic, *tcp]
         for i in range(len(tcp)):
@@ -107,15 +108,15 @@ def test_quic_fills_the_queue_too():
             lines.append(acked(at + RTT_US + late, number + i))
         at += 5_000_000
         number += len(tcp)
-    quic, burst = behind_quic(at + 15_000_000, number)
+    quic, burst = burst_after_quic(at + 15_000_000, number)
     lines += [*quic, *burst]
     lines.sort(key=lambda p: p.us)
     rows = {r["frame"]: r["probability"] for r in tables(lines)["losses"]}
-    told = [rows.get(lines.index(packet), 0) > 0.5 for packet in burst]
-    assert told == [i >= ROOM - IN_FRONT for i in range(len(burst))]
+    last_rows = [rows.get(lines.index(packet), 0) > 0.5 for packet in burst]
+    assert last_rows == [i >= ROOM - IN_FRONT for i in range(len(burst))]
 
 
-def test_losses_of_the_radio_say_nothing_of_the_queue():
+def test_random_losses_give_no_queue_limit():
     lines, at, number = paced(), 12_000_000, PACED + 1
     for i in range(40):
         n, retransmission = number + i, i % 4 == 0
@@ -133,7 +134,7 @@ def test_losses_of_the_radio_say_nothing_of_the_queue():
 
 
 @pytest.mark.parametrize("size", [576, 1500])
-def test_limit_of_a_queue(size):
+def test_limit_and_random_loss_of_a_queue_are_fitted(size):
     random = np.random.default_rng(2004)
     waiting = random.integers(1, 40, 4000) * float(size) + random.normal(0, size / 4, 4000)
     lost = (waiting > 30.5 * size) | (random.random(4000) < 0.01)
@@ -146,7 +147,7 @@ def test_limit_of_a_queue(size):
     assert link.loss_probability(40.0 * size, path[0]) > 0.95
 
 
-def test_no_limit_where_the_queue_does_not_matter():
+def test_no_limit_where_losses_do_not_depend_on_the_queue():
     random = np.random.default_rng(2004)
     waiting, lost = random.random(4000) * 16_000, random.random(4000) < 0.05
     assert not queue.set_limit(np.zeros(1, PATH)[0], waiting, lost)

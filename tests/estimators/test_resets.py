@@ -1,7 +1,7 @@
-"""Who sent an RST: an end, or something between in its name."""
+"""The sender of an RST: an end, or a device between that forges it."""
 
 import pytest
-from exchange import flow
+from packet_script import flow
 
 OPENED = """
     0.00 up   SYN     seq=100
@@ -15,34 +15,34 @@ def by(*lines: str) -> str | None:
     return flow(OPENED + "\n".join(lines))["reset_by"]
 
 
-def test_nobody():
+def test_connection_without_rst_has_no_reset_by():
     assert by() is None
 
 
-def test_ends_in_their_own_names():
+def test_rst_with_the_usual_ttl_is_from_its_end():
     assert by("0.9 down RST seq=301 ttl=52") == "server"
     assert by("0.9 up RST seq=301") == "mobile"
 
 
 @pytest.mark.parametrize("ttl", [53, 51, 116, 243])
-def test_another_way_or_another_initial_ttl_is_the_same_end(ttl):
+def test_ttl_of_another_route_or_initial_value_is_from_the_same_end(ttl):
     """52 is 12 hops below 64, as 116 below 128 and 243 below 255."""
     assert by(f"0.9 down RST seq=301 ttl={ttl}") == "server"
 
 
 @pytest.mark.parametrize("ttl", [60, 64, 255, 40])
-def test_another_distance_is_something_between(ttl):
+def test_ttl_of_another_distance_is_from_between(ttl):
     assert by(f"0.9 down RST seq=301 ttl={ttl} id=9") == "between"
 
 
-def test_ip_id_that_counts_on_is_the_end():
+def test_consecutive_ip_id_is_from_the_end():
     assert by("0.8 down ACK seq=301 ack=301 id=7 ttl=52", "0.9 down RST seq=301 ttl=60 id=8") == (
         "server"
     )
 
 
-def test_end_that_goes_on_sent_none():
-    """The server acknowledges what the mobile sent after the RST: it knows of none."""
+def test_end_that_continues_after_the_rst_did_not_send_it():
+    """The server acknowledges what the mobile sent after the RST: it has sent none."""
     assert (
         by(
             "0.80 down RST seq=301 ttl=52",
@@ -53,14 +53,14 @@ def test_end_that_goes_on_sent_none():
     )
 
 
-def test_what_was_under_way_tells_nothing():
+def test_data_in_flight_when_the_rst_was_sent_does_not_disprove_it():
     assert (
         by("0.80 down RST seq=401 ttl=52", "0.81 down ACK seq=301 ack=301 ttl=52 data=100")
         == "server"
     )
 
 
-def test_refusal_has_nothing_to_compare_with():
+def test_sender_of_a_refusal_is_null():
     row = flow("""
         0.0 up   SYN     seq=100
         0.1 down RST ACK ack=101 ttl=60

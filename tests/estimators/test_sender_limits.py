@@ -1,13 +1,13 @@
-"""What limited a transfer, and for how long, by the server's clock; see `replies`.
+"""The limits of a transfer, and how long each lasted, by the server's clock; see `replies`.
 
 The first data passes Gi 200 ms after the ACK that ends the handshake, which is a round trip and
-100 ms more: these the server took.
+100 ms more, which count as the server's.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import NOON, Packet, partition, tables
+from packet_script import NOON, Packet, partition, tables
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -17,9 +17,9 @@ from replies import (
     SECOND,
     TIMEOUT_US,
     after_a_timeout,
-    bare,
     duplicates,
     flight,
+    server_packet,
     transfer,
     windowed,
 )
@@ -66,7 +66,7 @@ def of_rounds(*sizes: int) -> float:
 # ---- the sum -----------------------------------------------------------------------------------
 
 
-def test_times_add_up_to_the_transfer():
+def test_limited_times_add_up_to_the_transfers_duration():
     """From the handshake's ACK, 0.7 s, to the last one."""
     at = BEGIN + 10 * SECOND
     lines = [*opened(), *flight(1, 3), acked(BEGIN + RTT_US, 3)]
@@ -86,24 +86,24 @@ def test_times_add_up_to_the_transfer():
     ],
     ids=["transfer", "timeout", "probe", "slow start", "window", "rounds"],
 )
-def test_what_comes_after_the_last_data_is_not_shared_out(lines):
+def test_time_after_the_last_data_belongs_to_no_limit(lines):
     """A FIN 20 s later, and its ACK."""
     last = lines[-1]
-    fin = replace(bare(last.us + 20 * SECOND, last.ack, flags=FIN), ack=300)
+    fin = replace(server_packet(last.us + 20 * SECOND, last.ack, flags=FIN), ack=300)
     answer = replace(last, us=fin.us + RTT_US, ack=last.ack + 1)
     expected = pytest.approx((last.us - OPENED) / SECOND)
     assert sum(limits(lines).values()) == expected
     assert sum(limits([*lines, fin, answer]).values()) == expected
 
 
-def test_transfer_that_nobody_acknowledges_lasts_until_the_last_packet():
-    """d1' by the timer, half of 100 ms before it passes Gi; then Gi sees no more."""
+def test_unacknowledged_transfer_lasts_until_the_last_packet():
+    """d1' at the RTO expiry, half of 100 ms before it passes Gi; then Gi sees no more."""
     times = limits([*opened(), sent(BEGIN, 1), sent(BEGIN + TIMEOUT_US, 1)])
     whole = (BEGIN + TIMEOUT_US - OPENED) / SECOND
     assert sum(times.values()) == pytest.approx(whole, abs=0.051)
 
 
-def test_connection_without_data_is_not_limited():
+def test_connection_without_data_has_no_limit():
     (row,) = tables(opened())["flows"]
     assert [row[f"limited_{name}"] for name in NAMES] == [0.0] * 6
     assert row["limited_by"] is None
@@ -112,7 +112,7 @@ def test_connection_without_data_is_not_limited():
 # ---- each of them ------------------------------------------------------------------------------
 
 
-def test_queue_behind_gi_is_the_channels():
+def test_queue_on_the_access_side_is_limited_by_the_channel():
     """Twenty segments at once on a link that takes 100 ms for each: all ACKs but the first."""
     lines = [*opened(), *flight(1, 20)]
     lines += [acked(BEGIN + RTT_US + 100_000 * n, n) for n in range(1, 21)]
@@ -120,9 +120,9 @@ def test_queue_behind_gi_is_the_channels():
     assert times["channel"] == pytest.approx(1.9, abs=0.01)
 
 
-def test_full_window_on_an_idle_link_is_the_receivers():
-    """Two segments a round trip, and a window of two; whether more waits behind the last two is not
-    seen."""
+def test_full_window_on_an_idle_link_is_limited_by_the_receiver():
+    """Two segments a round trip, and a window of two; whether the server has more after the last
+    two is not seen."""
     lines, at = opened(), BEGIN
     for k in range(10):
         lines += [*flight(2 * k + 1, 2 * k + 2, at), acked(at + RTT_US, 2 * k + 2)]
@@ -131,7 +131,7 @@ def test_full_window_on_an_idle_link_is_the_receivers():
     assert times["receiver"] == pytest.approx(10 * 0.7, rel=0.01)
 
 
-def test_timeout_and_what_it_repairs_is_recovery():
+def test_rto_expiry_and_the_repair_after_it_are_recovery():
     """From d1 on: nothing is heard until d1' is answered, 2.1 s and a round trip later."""
     due = BEGIN + TIMEOUT_US
     lines = [*opened(), *flight(1, 3), sent(due, 1), acked(due + RTT_US, 3)]
@@ -139,14 +139,14 @@ def test_timeout_and_what_it_repairs_is_recovery():
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_all_that_a_timeout_sends_again_is_recovery(sack):
+def test_retransmissions_after_an_rto_expiry_are_recovery(sack):
     lines, end = after_a_timeout(sack)
     whole = (end + ANSWER_US - BEGIN) / SECOND
     assert limits(lines) == seconds(recovery=whole, server=FIRST)
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_fast_recovery_is_from_the_retransmission_to_its_ack(sack):
+def test_fast_recovery_lasts_from_the_retransmission_to_its_ack(sack):
     """
     Gi     | d1 ... d5               d2'       five segments are less than the initial window
     mobile |           a1 a1 a1 a1       a5
@@ -158,25 +158,25 @@ def test_fast_recovery_is_from_the_retransmission_to_its_ack(sack):
     assert times == seconds(recovery=TURN, server=FIRST + TURN + 0.003)
 
 
-def test_windows_filled_before_any_loss_are_slow_starts():
+def test_windows_filled_before_any_loss_are_limited_by_slow_start():
     """The initial window of ten segments (RFC 6928), and twice as many each time."""
     times = limits(rounds(10, 20, 40))
     assert times == seconds(slow_start=of_rounds(10, 20, 40), server=FIRST)
 
 
-def test_window_that_has_room_is_the_servers():
+def test_window_with_room_is_limited_by_the_server():
     """After the first round the congestion window holds twenty segments."""
     times = limits(rounds(10, 10, 10, 10))
     assert times == seconds(slow_start=of_rounds(10), server=FIRST + of_rounds(10, 10, 10))
 
 
-def test_segment_a_second_is_the_servers():
+def test_one_segment_a_second_is_limited_by_the_server():
     lines = transfer(5)
     assert limits(lines) == seconds(server=(lines[-1].us - OPENED) / SECOND)
 
 
-def test_server_that_thinks_and_mobile_that_waits_are_told_apart():
-    """The mobile asks again 5 s after it has all; the server answers 3 s later."""
+def test_pauses_of_the_server_and_of_the_mobile_are_distinguished():
+    """The mobile's second request comes 5 s after it has all; the server answers 3 s later."""
     asks = BEGIN + RTT_US + 5 * SECOND
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
     answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
@@ -184,9 +184,9 @@ def test_server_that_thinks_and_mobile_that_waits_are_told_apart():
     assert times == seconds(mobile=5, server=FIRST + TURN + 3 + TURN)
 
 
-def test_intervals_follow_each_other():
-    """It asks 1 us after the handshake, and again 5 s after it has all, as above; the server hears
-    half of a round trip later than Gi sees."""
+def test_intervals_of_limits_follow_each_other_without_gaps():
+    """The mobile's requests come 1 us after the handshake and 5 s after it has all, as above; the
+    server hears half of a round trip later than Gi sees."""
     asks = BEGIN + RTT_US + 5 * SECOND
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
     answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
@@ -199,11 +199,11 @@ def test_intervals_follow_each_other():
     assert found["end"].tolist() == [NOON + at + half for at in begins[1:]]
 
 
-def test_intervals_of_what_was_not_limited():
+def test_connection_without_data_has_no_intervals():
     assert len(intervals(partition(opened()).server_states(0))) == 0
 
 
-def test_request_that_comes_late_is_the_mobiles():
+def test_late_request_is_limited_by_the_mobile():
     """10 s after the handshake; d1 200 ms after it."""
     *handshake, request = opened()
     late = [replace(request, us=OPENED + 10 * SECOND)]
@@ -213,14 +213,14 @@ def test_request_that_comes_late_is_the_mobiles():
 
 @pytest.mark.parametrize("window", [2, 8])
 @pytest.mark.parametrize("probe", [None, 0, 1], ids=["unprobed", "a byte below", "its next byte"])
-def test_closed_window_is_the_mobiles(window, probe):
+def test_closed_window_is_limited_by_the_mobile(window, probe):
     """Closed with all acknowledged, and opened 4 s later; d3 answers at once."""
     lines = windowed([*opened(), *flight(1, 2)], window)
     closed = replace(acked(FIRST_ACK, 2), win=0)
     lines.append(closed)
     if probe is not None:
         for at in (FIRST_ACK + SECOND, FIRST_ACK + 2 * SECOND):
-            lines += [bare(at, 2500 - 1 + probe, 1), closed.later(at + RTT_US - FIRST_ACK)]
+            lines += [server_packet(at, 2500 - 1 + probe, 1), closed.later(at + RTT_US - FIRST_ACK)]
     opens = FIRST_ACK + 4 * SECOND
     there = opens + ANSWER_US
     lines += windowed([acked(opens, 2), sent(there, 3), acked(there + RTT_US, 3)], window)

@@ -1,12 +1,22 @@
-"""A server of which Gi sees but a part, or packets that make no sense; see `replies`."""
+"""A server of which Gi sees only a part, or packets that make no sense; see `replies`."""
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replies import ANSWER_US, FIN, MS, SECOND, after_a_timeout, bare, did, retransmitted, transfer
+from packet_script import Packet, tables
+from replies import (
+    ANSWER_US,
+    FIN,
+    MS,
+    SECOND,
+    after_a_timeout,
+    causes_and_counts,
+    retransmitted,
+    server_packet,
+    transfer,
+)
 from segments import DATA, RTT_US, acked, opened, sent
 from test_invariance import exchanges
 
@@ -42,8 +52,8 @@ def way(lines: list[Packet], *ways: str) -> list[Packet]:
     ],
     ids=["middle", "end", "middle down", "middle up", "down", "up"],
 )
-def test_server_whose_distance_is_not_known_has_nothing_told_of_it(lines):
-    """An ACK without data is answered by nothing; and a way alone has no round trip."""
+def test_server_at_an_unknown_distance_has_only_nulls(lines):
+    """An ACK without data is answered by nothing; and one direction has no round trip."""
     rows = tables(lines)
     (flow,) = rows["flows"]
     assert {flow[name] for name in SENDING} == {None}
@@ -52,24 +62,28 @@ def test_server_whose_distance_is_not_known_has_nothing_told_of_it(lines):
     assert rows["rto_values"] == rows["rtt_samples"] == rows["stalls"] == []
 
 
-def test_request_tells_the_distance():
+def test_answered_request_shows_the_servers_distance():
     """The same with a request that is answered after 100 ms; d4' comes 3 s after d4."""
     request = replace(acked(5 * SECOND - ANSWER_US, 3), data=50)
     answer = [replace(p, ack=350) for p in MIDDLE[-3:-1]]
-    assert did([*MIDDLE[:-3], request, *answer, replace(MIDDLE[-1], seq=350)]) == (["rto"], 1, 1)
+    assert causes_and_counts([*MIDDLE[:-3], request, *answer, replace(MIDDLE[-1], seq=350)]) == (
+        ["rto"],
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
-    ("echoed", "told"), [(True, (["rto"], 1, 1)), (False, ([None], None, None))]
+    ("echoed", "expected"), [(True, (["rto"], 1, 1)), (False, ([None], None, None))]
 )
-def test_timestamps_tell_the_distance(echoed, told):
+def test_echoed_timestamps_show_the_servers_distance(echoed, expected):
     """d2 echoes what a1 brought (RFC 7323); nothing else is answered: the server never acknowledges
     what the mobile sent before a1."""
     lines = [replace(p, tsval=p.us // MS, tsecr=1) for p in MIDDLE]
     lines = [replace(p, ack=250) if p.way == "down" else p for p in lines]
     if echoed:
         lines[2] = replace(lines[2], tsecr=lines[1].tsval)
-    assert did(lines) == told
+    assert causes_and_counts(lines) == expected
 
 
 # ---- whatever comes ----------------------------------------------------------------------------
@@ -91,15 +105,15 @@ SENSELESS = {
         *(sent(AT + k, 5 + 2 * k) for k in range(500)),
         *(acked(AT + SECOND + k, 4, (5 + 2 * k, 5 + 2 * k), (6, 2000)) for k in range(500)),
     ],
-    "no data, no end": [bare(AT + k, 4500, flags=FIN) for k in range(300)],
+    "no data, no end": [server_packet(AT + k, 4500, flags=FIN) for k in range(300)],
     "SYNs": [replace(p, us=AT + k) for k in range(300) for p in opened()[:2]],
 }
 
 
 @pytest.mark.parametrize("name", SENSELESS)
-def test_what_makes_no_sense_changes_nothing_before_it(name):
-    """Nor does it stop the work; where most of what was acknowledged was never seen, nothing is
-    said of the server."""
+def test_senseless_packets_change_nothing_before_them(name):
+    """Nor do they stop the calculation; where most of what was acknowledged was never seen, the
+    server's figures are null."""
     rows = tables([*WHOLE, *SENSELESS[name]])
     found = rows["flows"][0]
     unknown = found["acked_unseen_bytes"] > found["payload_bytes_down"]
@@ -109,8 +123,8 @@ def test_what_makes_no_sense_changes_nothing_before_it(name):
     assert found["rto_expiries"] is None if unknown else found["rto_expiries"] >= 1
 
 
-def told(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
-    """All that the tables tell of a user's servers, but for the key."""
+def rows_without_keys(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
+    """All columns of a user's rows but the keys."""
     rows = tables(lines)
     ids = [row["flow_id"] for row in rows["flows"] if row["user"] == user]
     return tuple(
@@ -131,28 +145,32 @@ def told(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
 
 @pytest.mark.parametrize("sack", [False, True])
 @pytest.mark.parametrize("down", [-500, -1700, -4000, 2**31])
-def test_sequence_numbers_may_wrap_anywhere(sack, down):
+def test_wrapping_sequence_numbers_change_nothing(sack, down):
     lines, _ = after_a_timeout(sack)
-    assert told([p.numbered(2**32 - 150, down % 2**32) for p in lines]) == told(lines)
+    assert rows_without_keys(
+        [p.numbered(2**32 - 150, down % 2**32) for p in lines]
+    ) == rows_without_keys(lines)
 
 
 def test_other_users_change_nothing():
     lines, _ = after_a_timeout(True)
     others = [replace(p.later(3 * MS), user=user) for p in lines for user in ("aaron", "bert")]
-    assert told([*lines, *others]) == told(lines)
+    assert rows_without_keys([*lines, *others]) == rows_without_keys(lines)
 
 
 @settings(max_examples=60, deadline=None)
 @given(exchanges(), exchanges(user="bert"), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_numbers_and_others_change_nothing_whatever_comes(exchange, others, up, down):
+def test_sequence_numbers_and_other_users_change_no_rows_of_random_packets(
+    exchange, others, up, down
+):
     moved = [packet.numbered(up, down) for packet in exchange]
-    assert told(others + moved) == told(exchange)
+    assert rows_without_keys(others + moved) == rows_without_keys(exchange)
 
 
 @settings(max_examples=60, deadline=None)
 @given(exchanges())
-def test_counts_fit_each_other_whatever_comes(exchange):
-    """The mobile's window holds back only who is busy; each retransmission that Gi saw is counted."""
+def test_counts_of_random_packets_are_consistent(exchange):
+    """`rwnd_limited` is a part of `busy`; each retransmission that Gi saw is counted."""
     rows = tables(exchange)
     for flow in rows["flows"]:
         mine = [r for r in rows["retransmissions"] if r["flow_id"] == flow["flow_id"]]

@@ -1,13 +1,13 @@
-"""Why a server sent something again, on short exchanges; see `replies` and `segments`.
+"""Causes of a server's retransmissions, in short exchanges; see `replies` and `segments`.
 
-A retransmission is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what order tells in
+A retransmission is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what order shows in
 `test_sender_order`.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -17,11 +17,11 @@ from replies import (
     SECOND,
     TIMEOUT_US,
     after_a_timeout,
-    bare,
-    did,
+    causes_and_counts,
     duplicates,
     flight,
     retransmitted,
+    server_packet,
     transfer,
 )
 from segments import DATA, RTT_US, acked, opened, sent
@@ -39,7 +39,7 @@ def test_retransmission_on_three_duplicate_acks_is_fast(sack):
     lines += duplicates(3, FIRST_ACK + MS, sack=sack)
     at = FIRST_ACK + 3 * MS + ANSWER_US
     lines += [sent(at, 2), acked(at + RTT_US, 5)]
-    assert did(lines) == (["fast"], 1, 0)
+    assert causes_and_counts(lines) == (["fast"], 1, 0)
 
 
 @pytest.mark.parametrize("sack", [False, True])
@@ -57,10 +57,10 @@ def test_retransmissions_at_partial_acks_are_fast(sack):
         left = [(k, k) for k in (7, 5, 3) if k > n + 1 and sack]
         lines += [sent(at, n), acked(at + RTT_US, n + 1, *left)]
         at += RTT_US + ANSWER_US
-    assert did(lines) == (["fast"] * 3, 3, 0)
+    assert causes_and_counts(lines) == (["fast"] * 3, 3, 0)
 
 
-def test_two_duplicate_acks_tell_of_no_loss():
+def test_two_duplicate_acks_cause_no_fast_retransmission():
     """
     Gi     | d1 d2 d3 d4            d2'      2.1 s after a1 (RFC 5681, 3.2)
     mobile |          a1 a1 a1          a4
@@ -68,7 +68,7 @@ def test_two_duplicate_acks_tell_of_no_loss():
     lines = [*opened(), *flight(1, 4), acked(FIRST_ACK, 1), *duplicates(2, FIRST_ACK + MS)]
     at = FIRST_ACK + ANSWER_US + TIMEOUT_US
     lines += [sent(at, 2), acked(at + RTT_US, 4)]
-    assert did(lines) == (["rto"], 1, 1)
+    assert causes_and_counts(lines) == (["rto"], 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,11 @@ def test_two_duplicate_acks_tell_of_no_loss():
         ("data", 3, "rto"),
     ],
 )
-def test_three_duplicates_without_data_and_with_the_same_window_tell_of_a_loss(kind, count, cause):
+def test_fast_retransmission_needs_three_duplicate_acks_without_data_or_window_update(
+    kind, count, cause
+):
     """
-    Gi     | d1 d2 d3 d4 d5             d1'     the timer is due then, too (RFC 5681, 2)
+    Gi     | d1 d2 d3 d4 d5             d1'     the RTO expires then, too (RFC 5681, 2)
     mobile |               a0 a0 a0
     """
     due = BEGIN + TIMEOUT_US
@@ -95,50 +97,50 @@ def test_three_duplicates_without_data_and_with_the_same_window_tell_of_a_loss(k
             ack = replace(ack, seq=300 + 10 * n, data=10)
         lines.append(ack)
     lines += [sent(due, 1), acked(due + RTT_US, 5)]
-    assert did(lines) == ([cause], 1, cause == "rto")
+    assert causes_and_counts(lines) == ([cause], 1, cause == "rto")
 
 
-# ---- timeouts ----------------------------------------------------------------------------------
+# ---- RTO expiries ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("last", [1, 3])
-def test_head_retransmitted_after_a_silence_is_the_timers(last):
+def test_segment_retransmitted_after_silence_is_an_rto_retransmission(last):
     at = BEGIN + TIMEOUT_US
     lines = [*opened(), *flight(1, last), sent(at, 1), acked(at + RTT_US, last)]
-    assert did(lines) == (["rto"], 1, 1)
+    assert causes_and_counts(lines) == (["rto"], 1, 1)
 
 
-def test_timeouts_are_counted_backed_off_or_not():
+def test_rto_expiries_are_counted_backed_off_or_not():
     """d1' after 2.1 s, d1'' 4.2 s later, d1''' 8.4 s later (RFC 6298, 5.5)."""
     ats = [BEGIN + TIMEOUT_US * k for k in (1, 3, 7)]
     lines = [*opened(), *flight(1, 3), *(sent(at, 1) for at in ats), acked(ats[-1] + RTT_US, 3)]
-    assert did(lines) == (["rto"] * 3, 3, 3)
+    assert causes_and_counts(lines) == (["rto"] * 3, 3, 3)
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_rest_of_the_flight_after_a_timeout_is_slow_start(sack):
+def test_rest_of_the_flight_after_an_rto_expiry_is_retransmitted_in_slow_start(sack):
     lines, _ = after_a_timeout(sack)
     causes = [*(["tlp"] if sack else []), "rto", *["slow_start"] * 3]
-    assert did(lines) == (causes, len(causes), 1)
+    assert causes_and_counts(lines) == (causes, len(causes), 1)
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_losses_after_a_timeout_is_repaired_are_fast_again(sack):
+def test_loss_after_the_repair_of_an_rto_expiry_is_retransmitted_fast(sack):
     """
     Gi     | d5 ... d9                  d6'       after the exchange above
     mobile |           a5 a5 a5 a5          a9
     """
     lines, at = after_a_timeout(sack)
-    causes, retransmissions, timeouts = did(lines)
+    causes, retransmissions, timeouts = causes_and_counts(lines)
     at += ANSWER_US
     lines += [*flight(5, 9, at), acked(at + RTT_US, 5)]
     lines += duplicates(3, at + RTT_US + MS, upto=5, sack=sack)
     at += RTT_US + 3 * MS + ANSWER_US
     lines += [sent(at, 6), acked(at + RTT_US, 9)]
-    assert did(lines) == ([*causes, "fast"], retransmissions + 1, timeouts)
+    assert causes_and_counts(lines) == ([*causes, "fast"], retransmissions + 1, timeouts)
 
 
-def test_retransmission_after_a_timeout_that_is_lost_too_waits_for_the_timer_again():
+def test_lost_slow_start_retransmission_waits_for_another_rto_expiry():
     """
     Gi     | d1 d2 d3       d1'      d2'               d2''   4.2 s after a1 was heard: no sample
     mobile |                   a1                         a3  is taken of d1' (Karn)
@@ -148,11 +150,11 @@ def test_retransmission_after_a_timeout_that_is_lost_too_waits_for_the_timer_aga
     heard = at + RTT_US + ANSWER_US
     lines += [sent(heard, 2), sent(heard + 2 * TIMEOUT_US, 2)]
     lines.append(acked(heard + 2 * TIMEOUT_US + RTT_US, 3))
-    assert did(lines) == (["rto", "slow_start", "rto"], 3, 2)
+    assert causes_and_counts(lines) == (["rto", "slow_start", "rto"], 3, 2)
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_fast_retransmission_that_is_lost_too_waits_for_the_timer(sack):
+def test_lost_fast_retransmission_waits_for_an_rto_expiry(sack):
     """
     Gi     | d1 ... d5            d2'        d2''     2.1 s later
     mobile |           a1 a1 a1 a1               a5
@@ -161,12 +163,12 @@ def test_fast_retransmission_that_is_lost_too_waits_for_the_timer(sack):
     lines += duplicates(3, FIRST_ACK + MS, sack=sack)
     at = FIRST_ACK + 3 * MS + ANSWER_US
     lines += [sent(at, 2), sent(at + TIMEOUT_US, 2), acked(at + TIMEOUT_US + RTT_US, 5)]
-    assert did(lines) == (["fast", "rto"], 2, 1)
+    assert causes_and_counts(lines) == (["fast", "rto"], 2, 1)
 
 
-def test_timeout_because_an_ack_was_lost_before_the_server():
+def test_rto_expiry_follows_an_ack_lost_on_the_internet_side():
     """
-    Gi     | d1       d1'       d2 ... d6                d3'    The first a1 did not come through
+    Gi     | d1       d1'       d2 ... d6                d3'    the first a1 was lost
     mobile |    a1        a1             a2 a2 a2 a2         a6
     """
     at = BEGIN + TIMEOUT_US
@@ -175,7 +177,7 @@ def test_timeout_because_an_ack_was_lost_before_the_server():
     lines += [*flight(2, 6, at), acked(at + RTT_US, 2), *duplicates(3, at + RTT_US + MS, upto=2)]
     at += RTT_US + 3 * MS + ANSWER_US
     lines += [sent(at, 3), acked(at + RTT_US, 6)]
-    assert did(lines) == (["rto", "fast"], 2, 1)
+    assert causes_and_counts(lines) == (["rto", "fast"], 2, 1)
 
 
 # ---- loss probes -------------------------------------------------------------------------------
@@ -192,34 +194,34 @@ def with_a_probe(sack: bool = True) -> tuple[list[Packet], int]:
 
 def test_tail_retransmitted_after_two_round_trips_is_a_loss_probe():
     lines, at = with_a_probe()
-    assert did([*lines, acked(at + RTT_US, 3)]) == (["tlp"], 1, 0)
+    assert causes_and_counts([*lines, acked(at + RTT_US, 3)]) == (["tlp"], 1, 0)
 
 
-def test_after_a_loss_probe_comes_a_timeout():
+def test_retransmission_after_a_loss_probe_is_an_rto_retransmission():
     """d2' 2.1 s after d3': RFC 8985, 7.3."""
     lines, at = with_a_probe()
     at += TIMEOUT_US
     lines += [sent(at, 2), acked(at + RTT_US, 3)]
-    assert did(lines) == (["tlp", "rto"], 2, 1)
+    assert causes_and_counts(lines) == (["tlp", "rto"], 2, 1)
 
 
 def test_single_segment_is_probed_once():
     """d1' after two round trips and 200 ms, d1'' after 2.1 s more."""
     at = BEGIN + 2 * (RTT_US + ANSWER_US) + 200 * MS
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(at, 1), sent(at + TIMEOUT_US, 1)]
-    assert did([*lines, acked(at + TIMEOUT_US + RTT_US, 1)]) == (["tlp", "rto"], 2, 1)
+    assert causes_and_counts([*lines, acked(at + TIMEOUT_US + RTT_US, 1)]) == (["tlp", "rto"], 2, 1)
 
 
-def test_after_an_answer_there_is_a_probe_again():
+def test_another_loss_probe_may_follow_an_answer():
     """d4 and d5, and d5' two round trips after d5, as d3' before."""
     lines, at = with_a_probe()
     at += RTT_US
     lines += [acked(at, 3), *flight(4, 5, at + ANSWER_US)]
     at += ANSWER_US + MS + 2 * (RTT_US + ANSWER_US)
-    assert did([*lines, sent(at, 5), acked(at + RTT_US, 5)]) == (["tlp", "tlp"], 2, 0)
+    assert causes_and_counts([*lines, sent(at, 5), acked(at + RTT_US, 5)]) == (["tlp", "tlp"], 2, 0)
 
 
-def test_probe_that_finds_a_loss_is_followed_by_fast_retransmissions():
+def test_loss_found_by_a_loss_probe_is_retransmitted_fast():
     """
     Gi     | d1 d2 d3           d3'         d2'
     mobile |         a1            a1 (d3)     a3
@@ -227,13 +229,13 @@ def test_probe_that_finds_a_loss_is_followed_by_fast_retransmissions():
     lines, at = with_a_probe()
     lines += [acked(at + RTT_US, 1, (3, 3)), sent(at + RTT_US + ANSWER_US, 2)]
     lines.append(acked(at + 2 * RTT_US + ANSWER_US, 3))
-    assert did(lines) == (["tlp", "fast"], 2, 0)
+    assert causes_and_counts(lines) == (["tlp", "fast"], 2, 0)
 
 
 def test_no_loss_probe_without_sack():
     """RFC 8985, 7: a loss probe needs SACK."""
     lines, at = with_a_probe(sack=False)
-    assert did([*lines, acked(at + RTT_US, 3)])[0] == ["rto"]
+    assert causes_and_counts([*lines, acked(at + RTT_US, 3)])[0] == ["rto"]
 
 
 def new_data_after(us: int, sack: bool) -> list[Packet]:
@@ -242,7 +244,7 @@ def new_data_after(us: int, sack: bool) -> list[Packet]:
     return [*opened(sack), *flight(1, 2), sent(at, 3), acked(at + RTT_US, 3)]
 
 
-def test_probe_may_carry_new_data():
+def test_loss_probe_may_carry_new_data():
     """After two round trips (RFC 8985, 7.3)."""
     lines = new_data_after(2 * (RTT_US + ANSWER_US), sack=True)
     rows = tables(lines)
@@ -255,18 +257,18 @@ def test_probe_may_carry_new_data():
 @pytest.mark.parametrize(
     ("us", "sack"), [(2 * (RTT_US + ANSWER_US), False), (RTT_US + ANSWER_US, True)]
 )
-def test_new_data_without_sack_or_before_two_round_trips_is_no_probe(us, sack):
-    assert did(new_data_after(us, sack)) == ([], 0, 0)
+def test_new_data_without_sack_or_before_two_round_trips_is_no_loss_probe(us, sack):
+    assert causes_and_counts(new_data_after(us, sack)) == ([], 0, 0)
 
 
-def test_new_data_that_answers_an_ack_is_no_probe():
+def test_new_data_that_answers_an_ack_is_no_loss_probe():
     """a1 comes just before the probe's time."""
     at = BEGIN + MS + 2 * (RTT_US + ANSWER_US)
     lines = [*opened(sack=True), *flight(1, 2), acked(at - ANSWER_US, 1), sent(at, 3)]
-    assert did([*lines, acked(at + RTT_US, 3)]) == ([], 0, 0)
+    assert causes_and_counts([*lines, acked(at + RTT_US, 3)]) == ([], 0, 0)
 
 
-def test_retransmission_by_a_probe_is_not_new():
+def test_loss_probe_of_old_data_is_not_new_data():
     lines, at = with_a_probe()
     (row,) = retransmitted([*lines, acked(at + RTT_US, 3)])
     assert row["new_data"] is False
@@ -275,29 +277,38 @@ def test_retransmission_by_a_probe_is_not_new():
 # ---- FIN, probes, keep-alives ------------------------------------------------------------------
 
 
-def test_fin_sent_again_has_a_row_and_counts():
+def test_retransmitted_fin_has_a_row_and_is_counted():
     """
     Gi     | d1 FIN               FIN'      2.1 s after a1 was heard
     mobile |          a1              a(FIN)
     """
     end = 500 + DATA
     at = FIRST_ACK + ANSWER_US + TIMEOUT_US
-    lines = [*opened(), sent(BEGIN, 1), bare(BEGIN + MS, end, flags=FIN), acked(FIRST_ACK, 1)]
-    lines += [bare(at, end, flags=FIN), replace(acked(at + RTT_US, 1), ack=end + 1)]
-    assert did(lines) == (["rto"], 1, 1)
+    lines = [
+        *opened(),
+        sent(BEGIN, 1),
+        server_packet(BEGIN + MS, end, flags=FIN),
+        acked(FIRST_ACK, 1),
+    ]
+    lines += [server_packet(at, end, flags=FIN), replace(acked(at + RTT_US, 1), ack=end + 1)]
+    assert causes_and_counts(lines) == (["rto"], 1, 1)
     (row,) = retransmitted(lines)
     assert row["needed"] is None
 
 
-def test_fin_whose_ack_was_lost_before_the_server_is_no_keepalive():
+def test_fin_retransmitted_because_its_ack_was_lost_is_no_keepalive():
     """
     Gi     | d1 FIN               FIN'          2.1 s after FIN
-    mobile |          a(FIN)          a(FIN)    the first did not come through
+    mobile |          a(FIN)          a(FIN)    the first was lost
     """
     end, at = 500 + DATA, BEGIN + MS + TIMEOUT_US
-    lines = [*opened(), sent(BEGIN, 1), bare(BEGIN + MS, end, flags=FIN)]
-    lines += [replace(acked(FIRST_ACK, 1), ack=end + 1), bare(at, end, flags=FIN)]
-    assert did([*lines, replace(acked(at + RTT_US, 1), ack=end + 1)]) == (["rto"], 1, 1)
+    lines = [*opened(), sent(BEGIN, 1), server_packet(BEGIN + MS, end, flags=FIN)]
+    lines += [replace(acked(FIRST_ACK, 1), ack=end + 1), server_packet(at, end, flags=FIN)]
+    assert causes_and_counts([*lines, replace(acked(at + RTT_US, 1), ack=end + 1)]) == (
+        ["rto"],
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize("data", [0, 1])
@@ -306,14 +317,18 @@ def test_keepalive_is_no_retransmission(data):
     lines = transfer(2)
     end = 500 + 2 * DATA
     for k in (1, 2):
-        lines.append(bare(60 * SECOND * k, end - 1, data))
+        lines.append(server_packet(60 * SECOND * k, end - 1, data))
         lines.append(acked(60 * SECOND * k + RTT_US, 2))
-    assert did(lines) == ([], 0, 0)
+    assert causes_and_counts(lines) == ([], 0, 0)
 
 
-def test_packet_without_data_in_its_turn_is_no_keepalive():
-    lines = [*transfer(2), bare(60 * SECOND, 500 + 2 * DATA), bare(120 * SECOND, 500 + 2 * DATA)]
-    assert did(lines) == ([], 0, 0)
+def test_packet_without_data_at_the_next_sequence_number_is_no_keepalive():
+    lines = [
+        *transfer(2),
+        server_packet(60 * SECOND, 500 + 2 * DATA),
+        server_packet(120 * SECOND, 500 + 2 * DATA),
+    ]
+    assert causes_and_counts(lines) == ([], 0, 0)
 
 
 def closed(lines: list[Packet], upto: int) -> tuple[list[Packet], int]:
@@ -323,22 +338,22 @@ def closed(lines: list[Packet], upto: int) -> tuple[list[Packet], int]:
 
 
 @pytest.mark.parametrize("data", [0, 1])
-def test_zero_window_is_probed_one_byte_below(data):
+def test_window_probe_one_byte_below_is_no_retransmission(data):
     """As Linux does: what the mobile has."""
     lines, at = closed(transfer(2), 2)
     for _ in range(2):
         at += SECOND
         lines += [
-            bare(at, 500 + 2 * DATA - 1, data),
+            server_packet(at, 500 + 2 * DATA - 1, data),
             replace(acked(at + RTT_US, 2), win=0),
         ]
-    assert did(lines) == ([], 0, 0)
+    assert causes_and_counts(lines) == ([], 0, 0)
 
 
-def test_zero_window_is_probed_with_its_next_byte():
+def test_window_probe_with_the_next_byte_is_no_retransmission():
     """RFC 9293, 3.8.6.1; whether the mobile would take it, Gi cannot know."""
     lines, at = closed(transfer(2), 2)
     for _ in range(3):
         at += 2 * SECOND
-        lines += [bare(at, 500 + 2 * DATA, 1), replace(acked(at + RTT_US, 2), win=0)]
-    assert did(lines) == ([], 0, 0)
+        lines += [server_packet(at, 500 + 2 * DATA, 1), replace(acked(at + RTT_US, 2), win=0)]
+    assert causes_and_counts(lines) == ([], 0, 0)

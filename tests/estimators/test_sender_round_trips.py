@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -18,9 +18,9 @@ from replies import (
     MS,
     SECOND,
     TIMEOUT_US,
-    bare,
     duplicates,
     flight,
+    server_packet,
     stamped,
     transfer,
     windowed,
@@ -45,10 +45,10 @@ def seconds(us: int) -> float:
     return us / SECOND
 
 
-# ---- on the access side ---------------------------------------------------------------------------------
+# ---- on the access side ------------------------------------------------------------------------
 
 
-def test_round_trip_is_from_data_to_its_ack_and_ends_with_it():
+def test_round_trip_lasts_from_data_to_its_ack():
     rows = tables(transfer(1))
     (flow,), (row,) = rows["flows"], rows["rtt_samples"]
     assert row["flow_id"] == flow["flow_id"]
@@ -67,7 +67,7 @@ def test_ack_answers_the_last_segment_that_it_covers():
 
 
 @pytest.mark.parametrize(("first", "delayed"), [(1, True), (2, False)])
-def test_ack_of_one_segment_alone_may_have_waited(first, delayed):
+def test_rtt_of_an_ack_for_a_single_segment_may_be_delayed(first, delayed):
     """RFC 9293, 3.8.6.3."""
     (row, other) = rows_of(
         [*opened(), *flight(1, 3), acked(FIRST_ACK, first), acked(FIRST_ACK + SECOND, 3)], "access"
@@ -75,7 +75,7 @@ def test_ack_of_one_segment_alone_may_have_waited(first, delayed):
     assert (row["delayed"], other["delayed"]) == (delayed, not delayed)
 
 
-def test_flight_is_what_is_not_acknowledged_its_own_included():
+def test_flight_of_a_sample_includes_its_own_segment():
     """
     Gi     | d1 d2 d3             d4 d5               d4 is of 300 bytes
     mobile |            a1   a2            a4   a5
@@ -88,16 +88,16 @@ def test_flight_is_what_is_not_acknowledged_its_own_included():
     assert [row["flight"] for row in rows_of(lines, "access")] == [1000, 2000, 1300, 2300]
 
 
-def test_data_sent_twice_has_no_round_trip():
+def test_retransmitted_data_has_no_round_trip():
     """Karn; nor has d3 whose ACK waited for d1' to fill the hole."""
     lines = [*opened(), *flight(1, 3), sent(DUE, 1), acked(DUE + RTT_US, 3)]
     assert trips(lines) == []
-    again = DUE + RTT_US + ANSWER_US
-    assert trips([*lines, sent(again, 4), acked(again + RTT_US, 4)]) == [seconds(RTT_US)]
+    next_at = DUE + RTT_US + ANSWER_US
+    assert trips([*lines, sent(next_at, 4), acked(next_at + RTT_US, 4)]) == [seconds(RTT_US)]
 
 
 @pytest.mark.parametrize(
-    ("echoed", "told"),
+    ("echoed", "expected"),
     [
         (BEGIN, [seconds(3 * TIMEOUT_US + RTT_US)]),
         (DUE, []),
@@ -105,22 +105,23 @@ def test_data_sent_twice_has_no_round_trip():
     ],
     ids=["first", "second", "last"],
 )
-def test_timestamp_tells_which_copy_is_answered(echoed, told):
-    """d1 d1' d1''; of copies between the first and the last nothing is kept (RFC 7323, 4)."""
+def test_timestamp_identifies_the_transmission_that_is_answered(echoed, expected):
+    """d1 d1' d1''; of transmissions between the first and the last nothing is kept (RFC 7323,
+    4)."""
     at = BEGIN + 3 * TIMEOUT_US
     lines = [*opened(), sent(BEGIN, 1), sent(DUE, 1), sent(at, 1), acked(at + RTT_US, 1)]
-    assert trips(stamped(lines, _7=echoed // MS)) == told
+    assert trips(stamped(lines, _7=echoed // MS)) == expected
 
 
-def test_timestamp_of_data_that_was_not_sent_tells_nothing():
+def test_timestamp_of_no_transmission_gives_no_round_trip():
     lines = [*opened(), sent(BEGIN, 1), sent(DUE, 1), acked(DUE + RTT_US, 1)]
     assert trips(stamped(lines, _6=77)) == []
 
 
-def test_sack_block_answers_what_it_reports_first_and_at_once():
+def test_first_report_in_a_sack_block_is_an_undelayed_answer():
     """
     Gi     | d1   d2                   d2 overtakes d1 on the access side
-    mobile |          a0 (d2)   a2     a2 answers d1, or not: it tells nothing of d2
+    mobile |          a0 (d2)   a2     a2 answers d1, or not: it shows nothing about d2
     """
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2)]
     lines += [acked(BEGIN + 1100 * MS, 0, (2, 2)), acked(BEGIN + 1900 * MS, 2)]
@@ -128,7 +129,7 @@ def test_sack_block_answers_what_it_reports_first_and_at_once():
     assert (row["rtt"], row["flight"], row["delayed"]) == (0.6, 2 * DATA, False)
 
 
-def test_first_sack_block_has_what_the_ack_answers():
+def test_rtt_is_of_the_last_segment_in_the_first_sack_block():
     """
     Gi     | d1   d2   d3   d4   d5     d1, d3 are lost
     mobile |           a0 (d2)     a0 (d5 d4, d2)
@@ -140,12 +141,12 @@ def test_first_sack_block_has_what_the_ack_answers():
 
 
 def test_sack_block_of_a_retransmission_has_no_round_trip():
-    """d2 is sent twice; the block does not tell which copy it answers."""
+    """d2 is retransmitted; the block does not show which transmission it answers."""
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2), sent(DUE, 2)]
     assert trips([*lines, acked(DUE + RTT_US, 0, (2, 2))]) == []
 
 
-def test_data_that_gi_has_not_seen_has_no_round_trip():
+def test_data_that_gi_never_saw_has_no_round_trip():
     """
     Gi     | d1 (d2) d3
     mobile |             a1   a2   a3       1 s apart
@@ -155,12 +156,12 @@ def test_data_that_gi_has_not_seen_has_no_round_trip():
     assert trips(lines) == [seconds(RTT_US), seconds(RTT_US - 2 * MS) + 2]
 
 
-def test_duplicate_ack_ends_no_round_trip():
+def test_duplicate_ack_gives_no_round_trip():
     lines = [*opened(), *flight(1, 3), acked(FIRST_ACK, 1), *duplicates(2, FIRST_ACK + SECOND)]
     assert trips(lines) == [seconds(RTT_US)]
 
 
-# ---- on the Internet side ---------------------------------------------------------------------------------
+# ---- on the Internet side ----------------------------------------------------------------------
 
 
 def answered(*after_ms: int, window: int = 65) -> list[Packet]:
@@ -178,25 +179,25 @@ def answered(*after_ms: int, window: int = 65) -> list[Packet]:
     return windowed(lines, window)
 
 
-def test_server_that_waits_answers_at_once():
+def test_data_from_an_idle_server_answers_the_ack_before_it():
     """By the first data after an ACK that came to a server at rest."""
     (row,) = rows_of(answered(120), "internet")
     assert (row["rtt"], row["flight"], row["delayed"]) == (0.12, None, False)
 
 
-def test_first_data_alone_is_the_answer():
+def test_only_the_first_data_after_an_ack_is_its_answer():
     lines = answered(100)
     lines = [*lines, sent(lines[-1].us + 10 * MS, 3)]
     assert tables(lines)["flows"][0]["rtt_internet_max"] == 0.1
 
 
-@pytest.mark.parametrize(("ms", "told"), [(200, [0.2]), (201, [])])
-def test_what_comes_later_than_an_answer_had_to_be_made_first(ms, told):
+@pytest.mark.parametrize(("ms", "expected"), [(200, [0.2]), (201, [])])
+def test_data_later_than_a_round_trip_is_no_answer(ms, expected):
     """At once is within a round trip, 100 ms, of when the ACK is heard."""
-    assert trips(answered(ms), "internet") == told
+    assert trips(answered(ms), "internet") == expected
 
 
-def two_under_way(pauses_ms: list[tuple[int, int]]) -> list[Packet]:
+def two_in_flight(pauses_ms: list[tuple[int, int]]) -> list[Packet]:
     """
     Gi     | d1 d2     d3     d4 ...           the mobile's window is of two segments
     mobile |       a1     a2
@@ -204,24 +205,24 @@ def two_under_way(pauses_ms: list[tuple[int, int]]) -> list[Packet]:
     By (from an ACK to the segment that it lets go, from there to the next ACK).
     """
     lines, at = [*opened(), *flight(1, 2)], FIRST_ACK
-    for n, (before, behind) in enumerate(pauses_ms, 1):
-        lines += [acked(at, n), sent(at + before * MS, n + 2)]
-        at += (before + behind) * MS
+    for n, (internet, access) in enumerate(pauses_ms, 1):
+        lines += [acked(at, n), sent(at + internet * MS, n + 2)]
+        at += (internet + access) * MS
     return windowed([*lines, acked(at, len(pauses_ms) + 1)], 2)
 
 
 @pytest.mark.parametrize("ms", [100, 340, 1700])
-def test_window_that_opens_is_answered_whenever_that_is(ms):
-    """The ACK let d3 go, and no more was asked of the server."""
-    assert trips(two_under_way([(ms, 900)]), "internet") == [seconds(ms * MS)]
+def test_data_that_waited_for_the_window_answers_the_ack_that_opened_it(ms):
+    """The ACK let d3 go; the server had nothing else to wait for."""
+    assert trips(two_in_flight([(ms, 900)]), "internet") == [seconds(ms * MS)]
 
 
-def test_window_that_was_open_before_lets_nothing_go():
-    """d3 comes 400 ms after a1: with room for 65 segments, it was not that which it waited for."""
-    assert trips(windowed(two_under_way([(400, 900)]), 65), "internet") == []
+def test_late_data_is_no_answer_where_the_window_was_open():
+    """d3 comes 400 ms after a1: with room for 65 segments, d3 did not wait for a1."""
+    assert trips(windowed(two_in_flight([(400, 900)]), 65), "internet") == []
 
 
-def test_closed_window_that_opens_lets_data_go():
+def test_data_after_a_zero_window_answers_the_window_update():
     """
     Gi     | d1 d2                 d3        the update comes 3 s later
     mobile |       a2 (0)  a2
@@ -232,7 +233,7 @@ def test_closed_window_that_opens_lets_data_go():
     assert trips(lines, "internet") == [0.13]
 
 
-def test_server_that_is_kept_busy_waits_for_no_ack():
+def test_continuous_data_gives_no_internet_side_rtt():
     """A segment and an ACK each 10 ms."""
     lines = opened()
     for n in range(1, 51):
@@ -240,7 +241,7 @@ def test_server_that_is_kept_busy_waits_for_no_ack():
     assert trips(windowed(sorted(lines, key=lambda p: p.us), 65), "internet") == []
 
 
-def test_data_sent_again_is_no_answer():
+def test_retransmitted_data_is_no_answer():
     """d1' comes 100 ms after the third duplicate ACK, d6 100 ms after a5."""
     lines = [*opened(), *flight(1, 5), *duplicates(3, FIRST_ACK, upto=0)]
     at = FIRST_ACK + 2 * MS + ANSWER_US
@@ -250,7 +251,7 @@ def test_data_sent_again_is_no_answer():
     assert rows[0]["ts"] == tables(lines)["flows"][0]["end_ts"]
 
 
-# ---- what is written down ----------------------------------------------------------------------
+# ---- rows of rtt_samples -----------------------------------------------------------------------
 
 
 def apart(ms: int, first_ms: int, second_ms: int) -> list[Packet]:
@@ -265,7 +266,7 @@ def apart(ms: int, first_ms: int, second_ms: int) -> list[Packet]:
 @pytest.mark.parametrize(
     ("ms", "trip_ms", "count"), [(99, 50, 1), (100, 50, 2), (599, 600, 1), (600, 600, 2)]
 )
-def test_behind_gi_one_in_a_round_trip_is_written_and_ten_a_second(ms, trip_ms, count):
+def test_access_side_has_at_most_one_row_per_round_trip_and_ten_a_second(ms, trip_ms, count):
     assert trips(apart(ms, trip_ms, trip_ms)) == [trip_ms / 1000] * count
 
 
@@ -273,12 +274,12 @@ def test_behind_gi_one_in_a_round_trip_is_written_and_ten_a_second(ms, trip_ms, 
     ("first", "second", "kept"),
     [(50, 100, False), (50, 101, True), (100, 50, False), (101, 50, True)],
 )
-def test_change_by_more_than_a_factor_of_two_is_written(first, second, kept):
+def test_change_by_more_than_a_factor_of_two_gets_a_row(first, second, kept):
     assert trips(apart(60, first, second)) == [first / 1000, second / 1000][: 1 + kept]
 
 
 @pytest.mark.parametrize(("ms", "count"), [(999, 3), (1000, 5)])
-def test_before_gi_one_a_second_is_written(ms, count):
+def test_internet_side_has_at_most_one_row_a_second(ms, count):
     """d1 a1 d2 ... a5 d6: five answers of 100 ms."""
     lines = opened()
     for n in range(6):
@@ -288,7 +289,7 @@ def test_before_gi_one_a_second_is_written(ms, count):
 
 
 @pytest.mark.parametrize(("every_ms", "trip_ms", "rows"), [(10, 30, 10), (100, 600, 10)])
-def test_of_a_steady_transfer_each_row_is_a_tenth_of_a_second_or_a_round_trip_after_the_last(
+def test_rows_of_a_steady_transfer_are_a_tenth_of_a_second_or_a_round_trip_apart(
     every_ms, trip_ms, rows
 ):
     """Ten samples or six for each row."""
@@ -308,10 +309,12 @@ def all_trips(count: int, seed: int) -> tuple[list[Packet], dict[str, list[tuple
     """A transfer of two segments in flight, and all its round trips by side: when each ended and
     how long it took (µs)."""
     rng = np.random.default_rng(seed)
-    before = np.clip(rng.lognormal(5.2, 0.8, count), 100, 5000)
-    behind = np.clip(rng.lognormal(6.0, 1.2, count), 1, 9000)
-    pauses = list(zip(before.astype(int).tolist(), behind.astype(int).tolist(), strict=True))
-    lines = two_under_way(pauses)
+    on_internet = np.clip(rng.lognormal(5.2, 0.8, count), 100, 5000)
+    on_access = np.clip(rng.lognormal(6.0, 1.2, count), 1, 9000)
+    pauses = list(
+        zip(on_internet.astype(int).tolist(), on_access.astype(int).tolist(), strict=True)
+    )
+    lines = two_in_flight(pauses)
     sent_at = [p.us for p in lines if p.way == "down" and p.data]
     acked_at = [p.us for p in lines if p.way == "up"][-count - 1 :]
     access = [(ack, ack - data) for data, ack in zip(sent_at, acked_at, strict=False)]
@@ -321,7 +324,7 @@ def all_trips(count: int, seed: int) -> tuple[list[Packet], dict[str, list[tuple
 
 @pytest.mark.parametrize("side", ["access", "internet"])
 @pytest.mark.parametrize("count", [1, 2, 3, 19, 20, 21, 300])
-def test_quantiles_are_of_all_round_trips_to_a_bin(count, side):
+def test_quantiles_are_those_of_all_round_trips_to_within_a_bin(count, side):
     """Of n, the median is the (n / 2)th and the 95th percentile the (0.95 n)th, rounded up."""
     lines, made = all_trips(count, seed=count)
     (flow,) = tables(lines)["flows"]
@@ -336,9 +339,7 @@ def test_quantiles_are_of_all_round_trips_to_a_bin(count, side):
 
 @pytest.mark.parametrize(("side", "least_us"), [("access", 100 * MS), ("internet", SECOND)])
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_are_some_of_all_and_those_left_out_are_near_one_in_time_and_value(
-    side, least_us, seed
-):
+def test_each_omitted_round_trip_is_close_to_a_row_in_time_and_value(side, least_us, seed):
     lines, made = all_trips(200, seed)
     rows = tables(lines)
     begin = rows["flows"][0]["start_ts"]
@@ -366,9 +367,9 @@ def test_connection_without_round_trips_has_no_quantiles(side):
     assert {flow[f"rtt_{side}_{name}"] for name in ("median", "p95", "max")} == {None}
 
 
-def test_each_connection_has_its_own():
+def test_each_connection_has_its_own_round_trips():
     """A second connection of the user begins when the first is over."""
-    first, second = two_under_way([(300, 2400)] * 3), transfer(3)
+    first, second = two_in_flight([(300, 2400)] * 3), transfer(3)
     lines = [*first, *(replace(p.later(60 * SECOND), port=2000) for p in second)]
     one, other = tables(lines)["flows"]
     assert (one["rtt_access_max"], one["rtt_internet_max"]) == (2.4 + 0.3 + 2.4, 0.3)
@@ -376,11 +377,11 @@ def test_each_connection_has_its_own():
     assert other["rtt_access_p95"] == pytest.approx(0.6, rel=ONE_BIN)
 
 
-def test_ack_of_data_and_a_bare_fin_answers_the_fin():
+def test_ack_of_data_and_a_fin_answers_the_fin():
     """The ACK of d2 waits for the FIN, 2 s later: no round trip of 2.6 s."""
     lines = transfer(2)
     at = lines[-1].us + SECOND
-    lines += [sent(at, 3), bare(at + 2 * SECOND, 500 + 3 * DATA, flags=FIN)]
+    lines += [sent(at, 3), server_packet(at + 2 * SECOND, 500 + 3 * DATA, flags=FIN)]
     lines += [replace(acked(at + 2 * SECOND + RTT_US, 3), ack=501 + 3 * DATA)]
     (row,) = tables(lines)["flows"]
     assert row["rtt_access_max"] == pytest.approx(RTT_US / SECOND, rel=0.03)

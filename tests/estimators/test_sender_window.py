@@ -1,10 +1,11 @@
-"""How long a server was busy, and for how long of that the mobile's window alone held it back; see
-`replies`. Both by the server's clock: it sends 50 ms on the Internet side sees it, and hears 50 ms after."""
+"""The time for which a server was busy, and the part of it in which only the mobile's window held
+it back; see `replies`. Both by the server's clock: a packet passes Gi 50 ms after it was
+sent, and is heard 50 ms after it passed."""
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow
+from packet_script import Packet, flow
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -25,7 +26,7 @@ HALF = ANSWER_US / 2 / SECOND
 # ---- busy --------------------------------------------------------------------------------------
 
 
-def test_busy_is_from_the_first_data_to_the_ack_of_the_last():
+def test_busy_lasts_from_the_first_data_to_the_ack_of_the_last():
     """d1 at 0.9 s, d2 and d3 at 1.6 s, a3 at 2.2 s."""
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1)]
     lines += [*flight(2, 3, 1_600_000), acked(2_200_000, 3)]
@@ -34,25 +35,25 @@ def test_busy_is_from_the_first_data_to_the_ack_of_the_last():
 
 @pytest.mark.parametrize("pause_s", [0.3, 20])
 def test_pause_between_two_responses_is_not_busy(pause_s):
-    again = BEGIN + RTT_US + round(pause_s * SECOND)
+    second_at = BEGIN + RTT_US + round(pause_s * SECOND)
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1)]
-    lines += [sent(again, 2), acked(again + RTT_US, 2)]
+    lines += [sent(second_at, 2), acked(second_at + RTT_US, 2)]
     assert flow(lines)["busy"] == pytest.approx(2 * TURN)
 
 
-def test_busy_while_only_a_part_is_acknowledged():
+def test_server_is_busy_while_only_a_part_is_acknowledged():
     lines = [*opened(), *flight(1, 2), acked(BEGIN + RTT_US, 1), acked(BEGIN + 3 * SECOND, 2)]
     assert flow(lines)["busy"] == pytest.approx(3 + 2 * HALF)
 
 
-def test_handshake_and_fin_are_no_data():
+def test_handshake_and_fin_do_not_make_a_server_busy():
     fin = Packet(5 * SECOND, "down", FIN, seq=500, ack=300)
     lines = [*opened(), fin, replace(acked(8 * SECOND, 0), ack=501)]
     assert flow(lines)["busy"] == 0
 
 
 @pytest.mark.parametrize(("way", "share"), [("up", HALF), ("down", -HALF)])
-def test_reset_ends_it(way, share):
+def test_reset_ends_busy_time(way, share):
     """300 ms after d1 at Gi; what comes later is not data."""
     seq = 300 if way == "up" else 1500
     reset = Packet(BEGIN + 300 * MS, way, frozenset({"RST"}), seq=seq)
@@ -60,8 +61,8 @@ def test_reset_ends_it(way, share):
     assert flow(lines)["busy"] == pytest.approx(0.3 + HALF + share)
 
 
-def test_silence_to_the_end_is_busy_as_long_as_anything_is_seen():
-    """Data that nobody acknowledges, on its way until the last packet."""
+def test_unacknowledged_data_is_busy_time_until_the_last_packet():
+    """Data that nobody acknowledges, in flight until the last packet."""
     lines = [*opened(), sent(BEGIN, 1), sent(BEGIN + TIMEOUT_US, 1)]
     assert flow(lines)["busy"] == pytest.approx(TIMEOUT_US / SECOND, abs=HALF)
 
@@ -86,7 +87,7 @@ def rounds(count: int, at_once: int, window: float) -> list[Packet]:
 
 @pytest.mark.parametrize("window", [2, 2.5])
 @pytest.mark.parametrize("count", [2, 10])
-def test_small_window_holds_back_all_but_the_last_round(count, window):
+def test_small_window_limits_all_rounds_but_the_last(count, window):
     """Two segments a round trip, 1 ms apart. Each round but the last, until its ACK."""
     row = flow(rounds(count, 2, window))
     assert row["busy"] == pytest.approx(count * TURN)
@@ -94,7 +95,7 @@ def test_small_window_holds_back_all_but_the_last_round(count, window):
 
 
 @pytest.mark.parametrize(("window", "at_once"), [(65, 10), (65, 2), (11, 10), (3, 2)])
-def test_window_that_is_not_filled_holds_nothing_back(window, at_once):
+def test_window_that_is_not_filled_does_not_limit(window, at_once):
     assert flow(rounds(10, at_once, window))["rwnd_limited"] == 0
 
 
@@ -109,7 +110,7 @@ def test_window_is_scaled():
     assert rows[1]["rwnd_limited"] == 0
 
 
-def test_pause_of_the_application_is_not_the_windows():
+def test_pause_of_the_application_is_not_limited_by_the_window():
     """The window is full at the end of each response, and nothing waits."""
     lines = opened()
     for k in range(4):
@@ -130,7 +131,7 @@ def reopened() -> dict:
     return flow(lines)
 
 
-def test_closed_window_holds_back_until_it_opens():
+def test_closed_window_limits_until_it_opens():
     assert reopened()["rwnd_limited"] == pytest.approx(TURN + 3, abs=0.002)
 
 
@@ -139,13 +140,13 @@ def test_sender_that_waits_for_a_closed_window_is_busy():
     assert reopened()["busy"] == pytest.approx(2 * TURN + 3)
 
 
-def test_after_a_timeout_the_congestion_window_limits_from_the_next_ack_on():
+def test_after_an_rto_expiry_the_congestion_window_limits_from_the_next_ack_on():
     """
     Gi     | d1 ... d8         d1'     d2' d3'     d4' ... d7'    d8' d9
     mobile |                      a1          a3             a7         a9
 
-    The window of eight segments is full from d8 until the timer goes off, 2.1 s after d1. Linux
-    looks at its windows when it hears or is given data, not when its timer sends: until a1.
+    The window of eight segments is full from d8 until the RTO expires, 2.1 s after d1. Linux
+    looks at its windows when it hears or is given data, not when its RTO expires: until a1.
     """
     at = BEGIN + TIMEOUT_US
     lines = [*opened(), *flight(1, 8), sent(at, 1)]

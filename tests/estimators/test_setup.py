@@ -1,7 +1,7 @@
 """Set-up delay, background, round trips and the classification tree (INFOCOM III)."""
 
 import pytest
-from exchange import flow, flows
+from packet_script import flow, flows
 
 OPTIMAL = """
     0.000 up    SYN      seq=100
@@ -10,12 +10,12 @@ OPTIMAL = """
 """
 
 
-def tree(exchange):
+def category_and_counts(exchange):
     row = flow(exchange)
     return row["setup_class"], row["syn_count"], row["synack_count"]
 
 
-def measured(exchange):
+def delay_and_rtts(exchange):
     row = flow(exchange)
     return row["setup_delay"], row["rtt_access"], row["rtt_internet"]
 
@@ -24,11 +24,11 @@ def measured(exchange):
 
 
 def test_one_syn_and_one_synack_is_optimal():
-    assert tree(OPTIMAL) == ("optimal", 1, 1)
+    assert category_and_counts(OPTIMAL) == ("optimal", 1, 1)
 
 
 def test_syn_retransmitted_is_slight_problem():
-    assert tree("""
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         3.0 up   SYN     seq=100
         3.1 down SYN ACK seq=300 ack=101
@@ -37,7 +37,7 @@ def test_syn_retransmitted_is_slight_problem():
 
 
 def test_synack_retransmitted_by_server_is_slight_problem():
-    assert tree("""
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         3.1 down SYN ACK seq=300 ack=101
@@ -45,8 +45,8 @@ def test_synack_retransmitted_by_server_is_slight_problem():
     """) == ("slight_problem", 1, 2)
 
 
-def test_synack_of_the_initiators_own_side_is_no_answer():
-    assert tree("""
+def test_synack_from_the_initiators_side_is_no_answer():
+    assert category_and_counts("""
         0.0 up   SYN ACK seq=100 ack=0
         0.1 up   SYN     seq=100
         0.2 up   ACK     seq=101 ack=1
@@ -54,17 +54,17 @@ def test_synack_of_the_initiators_own_side_is_no_answer():
 
 
 def test_synack_retransmitted_though_it_was_acknowledged_is_slight_problem():
-    assert tree("""
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
-        0.7 up   ACK     seq=101 ack=301    # lost beyond Gi
+        0.7 up   ACK     seq=101 ack=301    # lost on the Internet side
         3.1 down SYN ACK seq=300 ack=101
         3.7 up   ACK     seq=101 ack=301
     """) == ("slight_problem", 1, 2)
 
 
 def test_syn_and_synack_retransmitted_is_slight_problem():
-    assert tree("""
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         3.0 up   SYN     seq=100
@@ -76,11 +76,11 @@ def test_syn_and_synack_retransmitted_is_slight_problem():
 @pytest.mark.parametrize("syns", [1, 2, 4])
 def test_syns_only_is_no_response(syns):
     exchange = "\n".join(f"{3 * i} up SYN seq=100" for i in range(syns))
-    assert tree(exchange) == ("no_response", syns, 0)
+    assert category_and_counts(exchange) == ("no_response", syns, 0)
 
 
-def test_syn_that_the_mobile_gave_up_is_no_response():
-    assert tree("""
+def test_syn_that_the_mobile_aborts_is_no_response():
+    assert category_and_counts("""
         0.0 up SYN seq=100
         1.0 up RST seq=101
     """) == ("no_response", 1, 0)
@@ -95,11 +95,11 @@ def test_rst_to_a_syn_is_refused(syns):
     """
         for i in range(syns)
     )
-    assert tree(exchange) == ("refused", syns, 0)
+    assert category_and_counts(exchange) == ("refused", syns, 0)
 
 
 def test_refused_then_accepted_is_slight_problem():
-    assert tree("""
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         0.1 down RST ACK ack=101
         0.6 up   SYN     seq=100
@@ -129,13 +129,13 @@ def test_synack_then_rst_is_serious_problem_ended_by_reset(rst):
     assert row["setup_delay"] is None
 
 
-def test_rst_after_the_setup_is_no_part_of_it():
+def test_rst_after_the_setup_does_not_change_its_category():
     row = flow(OPTIMAL + "0.9 up RST seq=101")
     assert (row["setup_class"], row["setup_reset"]) == ("optimal", None)
 
 
-def test_acknowledgement_of_something_older_does_not_end_the_setup():
-    assert tree("""
+def test_ack_of_an_older_number_does_not_end_the_setup():
+    assert category_and_counts("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         0.2 up   ACK     seq=101 ack=300
@@ -163,17 +163,17 @@ def test_acknowledgement_of_something_older_does_not_end_the_setup():
         "down only, data",
         "down only, called",
         "partial",
-        "stray RST",
+        "only an RST",
     ],
 )
-def test_handshake_not_seen_whole_is_in_no_class_and_gives_no_times(exchange):
+def test_partly_seen_handshake_has_no_category_and_no_times(exchange):
     row = flow(exchange)
     assert row["setup_class"] is None
     assert row["setup_reset"] is None
-    assert measured(exchange) == (None, None, None)
+    assert delay_and_rtts(exchange) == (None, None, None)
 
 
-def test_partial_flow_has_no_initiator_and_no_background():
+def test_connection_without_syns_has_no_initiator_and_no_background():
     row = flow("0.0 up ACK seq=101 ack=301")
     assert (row["initiator"], row["setup_background"]) == ("unknown", None)
     assert (row["syn_count"], row["synack_count"]) == (0, 0)
@@ -182,10 +182,10 @@ def test_partial_flow_has_no_initiator_and_no_background():
 # Delay and round trips (INFOCOM III.A, III.B)
 
 
-def test_setup_delay_is_first_syn_to_first_ack():
-    assert measured(OPTIMAL)[0] == 0.7
+def test_setup_delay_lasts_from_the_first_syn_to_the_first_ack():
+    assert delay_and_rtts(OPTIMAL)[0] == 0.7
     assert (
-        measured("""
+        delay_and_rtts("""
         0.0 up   SYN     seq=100
         3.0 up   SYN     seq=100
         3.1 down SYN ACK seq=300 ack=101
@@ -210,12 +210,12 @@ def test_data_or_fin_that_acknowledges_the_synack_ends_the_setup(last):
     assert (row["setup_class"], row["setup_delay"]) == ("optimal", 0.7)
 
 
-def test_round_trips_lie_on_either_side_of_gi():
-    _, access, internet = measured(OPTIMAL)
+def test_setup_gives_an_rtt_on_each_side():
+    _, access, internet = delay_and_rtts(OPTIMAL)
     assert (access, internet) == (0.58, 0.12)
 
 
-def test_sides_swap_where_the_server_calls():
+def test_sides_of_the_rtts_swap_where_the_server_initiates():
     row = flow("""
         0.000 down SYN     seq=300
         0.580 up   SYN ACK seq=100 ack=301
@@ -234,26 +234,26 @@ def test_mobile_may_refuse_a_server():
 
 
 @pytest.mark.parametrize(
-    "again",
+    "second",
     [
         "0.05 up SYN seq=100",
         "0.2 down SYN ACK seq=300 ack=101",
     ],
 )
-def test_no_round_trips_with_a_second_syn_or_synack(again):
-    assert measured(OPTIMAL + again)[1:] == (None, None)
+def test_second_syn_or_synack_leaves_no_rtts(second):
+    assert delay_and_rtts(OPTIMAL + second)[1:] == (None, None)
 
 
 def test_handshake_that_was_not_completed_gives_no_round_trip():
-    assert measured("""
+    assert delay_and_rtts("""
         0.00 up   SYN     seq=100
         0.12 down SYN ACK seq=300 ack=101
     """) == (None, None, None)
 
 
-def test_timestamps_tell_which_syn_and_syn_ack_were_answered():
+def test_timestamps_identify_the_syn_and_the_syn_ack_that_were_answered():
     """Both came twice; the second SYN ACK was answered, the first one answers the second SYN."""
-    assert measured("""
+    assert delay_and_rtts("""
         0.000 up   SYN     seq=100 tsval=1000 tsecr=0
         1.000 up   SYN     seq=100 tsval=2000 tsecr=0
         1.120 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2000
@@ -262,9 +262,9 @@ def test_timestamps_tell_which_syn_and_syn_ack_were_answered():
     """) == (2.7, 0.58, 0.12)
 
 
-def test_timestamps_that_fit_two_syns_tell_nothing():
-    """A clock of 0.5 s; the SYN came again sooner."""
-    _, _, internet = measured("""
+def test_timestamp_of_two_syns_gives_no_rtt():
+    """A clock of 0.5 s; the SYN was retransmitted sooner."""
+    _, _, internet = delay_and_rtts("""
         0.000 up   SYN     seq=100 tsval=2 tsecr=0
         0.400 up   SYN     seq=100 tsval=2 tsecr=0
         0.520 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2
@@ -273,11 +273,12 @@ def test_timestamps_that_fit_two_syns_tell_nothing():
     assert internet is None
 
 
-# Why SYNs came again
+# Reasons for retransmitted SYNs
 
 
-def repeat(exchange, least=0.6):
-    """`setup_retransmission`, of a user whose least RTT on the access side another connection tells."""
+def reason_of_repeat(exchange, least=0.6):
+    """`setup_retransmission`, of a user whose least RTT on the access side another connection
+    shows."""
     other = f"""
         900.0 up   SYN     seq=100 port=9
         900.1 down SYN ACK seq=300 ack=101 port=9
@@ -288,10 +289,10 @@ def repeat(exchange, least=0.6):
     return flows(exchange + other)[0]["setup_retransmission"]
 
 
-def test_syn_ack_again_before_the_first_could_be_answered_is_premature():
-    """A round trip of 1.1 s on the access side; the server's timer is of 1 s."""
+def test_syn_ack_retransmitted_before_the_first_could_be_answered_is_premature():
+    """A round trip of 1.1 s on the access side; the server's RTO is 1 s."""
     assert (
-        repeat(
+        reason_of_repeat(
             """
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
@@ -304,10 +305,10 @@ def test_syn_ack_again_before_the_first_could_be_answered_is_premature():
     )
 
 
-def test_syn_again_on_its_way_past_its_answer_is_premature():
-    """The mobile's timer is of 1 s; the server answers the second SYN, too."""
+def test_syn_retransmitted_while_its_answer_is_in_flight_is_premature():
+    """The mobile's RTO is 1 s; the server answers the second SYN, too."""
     assert (
-        repeat("""
+        reason_of_repeat("""
         0.0 up   SYN     seq=100
         0.6 down SYN ACK seq=300 ack=101
         1.0 up   SYN     seq=100
@@ -318,9 +319,9 @@ def test_syn_again_on_its_way_past_its_answer_is_premature():
     )
 
 
-def test_syn_that_is_answered_by_its_second_copy_was_lost():
+def test_syn_of_which_only_the_retransmission_is_answered_was_lost():
     assert (
-        repeat("""
+        reason_of_repeat("""
         0.0 up   SYN     seq=100 tsval=1000 tsecr=0
         1.0 up   SYN     seq=100 tsval=2000 tsecr=0
         1.1 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2000
@@ -330,9 +331,9 @@ def test_syn_that_is_answered_by_its_second_copy_was_lost():
     )
 
 
-def test_syn_ack_that_is_answered_by_its_second_copy_was_lost():
+def test_syn_ack_of_which_only_the_retransmission_is_answered_was_lost():
     assert (
-        repeat("""
+        reason_of_repeat("""
         0.0 up   SYN     seq=100 tsval=1000 tsecr=0
         0.1 down SYN ACK seq=300 ack=101 tsval=77 tsecr=1000
         1.1 down SYN ACK seq=300 ack=101 tsval=1077 tsecr=1000
@@ -354,21 +355,21 @@ def test_syn_ack_that_is_answered_by_its_second_copy_was_lost():
     """,
         OPTIMAL + "1.5 down SYN ACK seq=300 ack=101",
     ],
-    ids=["nothing came again", "of either SYN", "a server that waits for data"],
+    ids=["nothing retransmitted", "of either SYN", "a server that waits for data"],
 )
-def test_why_syns_came_again_is_not_always_told(exchange):
-    assert repeat(exchange) is None
+def test_reason_of_a_retransmitted_syn_may_be_unknown(exchange):
+    assert reason_of_repeat(exchange) is None
 
 
 @pytest.mark.parametrize(("us", "shorter"), [(2_999_999, True), (3_000_000, False)])
-def test_round_trips_are_shorter_than_3_s(us, shorter):
+def test_rtts_of_3_s_and_more_are_left_out(us, shorter):
     slow = us / 1e6
-    internet = measured(f"""
+    internet = delay_and_rtts(f"""
         0.0 up SYN seq=100
         {slow} down SYN ACK seq=300 ack=101
         {slow + 0.1:.6f} up ACK seq=101 ack=301
     """)
-    access = measured(f"""
+    access = delay_and_rtts(f"""
         0.0 up SYN seq=100
         0.1 down SYN ACK seq=300 ack=101
         {slow + 0.1:.6f} up ACK seq=101 ack=301
@@ -382,7 +383,8 @@ def test_round_trips_are_shorter_than_3_s(us, shorter):
 
 
 def with_other(line):
-    """Whether the set-up from 10.0 to 10.7 has background, given another packet of some kind."""
+    """Returns `setup_background` of a set-up from 10.0 to 10.7, given another packet of some
+    kind."""
     exchange = f"""
         10.000 up   SYN     seq=100
         10.120 down SYN ACK seq=300 ack=101
@@ -449,7 +451,7 @@ def test_retransmitted_syns_are_no_background():
     )
 
 
-def test_background_of_a_failed_setup_is_looked_for_until_its_last_packet():
+def test_failed_setup_has_background_until_its_last_packet():
     failed = """
         0.0 up SYN seq=100
         3.0 up SYN seq=100

@@ -1,15 +1,15 @@
-"""Proxies between Gi and the mobile that split connections: what they answer is not the mobile's.
+"""Proxies between Gi and the mobile that split connections: their answers are not the mobile's.
 
-The access round trip is 600 ms (see `segments`); the proxy is 5 ms on the access side, has all that is lost
-behind it retransmitted itself, and hands the handshake on.
+The RTT on the access side is 600 ms (see `segments`); the proxy is 5 ms from Gi, retransmits
+itself what is lost between it and the mobile, and forwards the handshake.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from packet_script import Packet, tables
 from replies import MS
-from segments import RTT_US, SLOT_US, acked, later, opened, sent
+from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 OF_ACCESS = (
     "rtt_access_min",
@@ -38,7 +38,7 @@ def transfer(port: int, answered_us: int, ttl: int = 60) -> list[Packet]:
 
 def seen(count: int, answered_us: int, ttl: int = 60) -> dict[str, list[dict]]:
     lines = [p for c in range(count) for p in transfer(1024 + c, answered_us, ttl)]
-    return tables([*lines, *later(lines[-1].us + 60_000_000)])
+    return tables([*lines, *user_seen_at(lines[-1].us + 60_000_000)])
 
 
 def assert_split(rows: dict[str, list[dict]], count: int) -> None:
@@ -54,11 +54,11 @@ def assert_split(rows: dict[str, list[dict]], count: int) -> None:
     assert {row["rtt_min"] for row in rows["links"]} == {None}
 
 
-def test_data_is_acknowledged_far_sooner_than_handshakes():
+def test_data_acknowledged_far_sooner_than_handshakes_shows_a_proxy():
     assert_split(seen(3, 5 * MS), 3)
 
 
-def test_acks_of_data_come_from_elsewhere_than_the_syn():
+def test_acks_of_data_with_another_ttl_than_the_handshake_show_a_proxy():
     """57 hops are not left of 60: the mobile's own ACK of the handshake has 60."""
     assert_split(seen(1, 5 * MS, ttl=64), 1)
 
@@ -72,7 +72,7 @@ def test_acks_of_data_come_from_elsewhere_than_the_syn():
         (1, RTT_US + SLOT_US, 61),  # another way
     ],
 )
-def test_no_sign(count, answered_us, ttl):
+def test_ordinary_connection_is_not_split(count, answered_us, ttl):
     rows = seen(count, answered_us, ttl)
     for row in rows["flows"][:count]:
         assert row["split"] is False

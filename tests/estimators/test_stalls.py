@@ -1,14 +1,14 @@
 """stalls: silences that a connection's own timing does not explain.
 
-The RTT on the access side is 600 ms, before it 100 ms: a stall is longer than two round trips, 1.4 s,
-or than the timeout, 2.1 s after the handshake, if this is less.
+The RTT on the access side is 600 ms, on the Internet side 100 ms: a stall is longer than two round
+trips, 1.4 s, or than the RTO, 2.1 s after the handshake, if this is less.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
-from segments import RTT_US, SLOT_US, acked, later, opened, sent, started
+from packet_script import Packet, tables
+from segments import RTT_US, SLOT_US, acked, opened, sent, started, user_seen_at
 
 SECOND = 1_000_000
 BEGIN = 900_000
@@ -29,33 +29,33 @@ def one(lines: list[Packet]) -> dict:
     return row
 
 
-def test_ack_that_comes_late_ends_a_packet_delay():
+def test_late_ack_ends_a_packet_delay():
     row = one([*opened(), sent(BEGIN, 1), acked(BEGIN + 1_800_000, 1)])
     assert (row["class"], row["ended_by"], row["lost"]) == ("packet_delay", "mobile", 0)
     assert (row["end_ts"] - row["start_ts"]).total_seconds() == pytest.approx(1.8 + 0.1)
     assert row["recovery"] == pytest.approx(1.8 + 0.1)
 
 
-def test_silence_of_a_round_trip_is_none():
+def test_silence_of_a_round_trip_is_no_stall():
     assert stalls([*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1)]) == []
 
 
-def test_server_that_takes_long_to_answer_had_no_data():
+def test_late_answer_of_the_server_is_a_stall_by_unavailable_data():
     """The request came with the handshake; the answer 5 s later."""
     row = one([*opened(), sent(BEGIN + 5 * SECOND, 1), acked(BEGIN + 5 * SECOND + RTT_US, 1)])
     assert (row["class"], row["ended_by"]) == ("data_unavailable", "server")
 
 
-def test_mobile_that_asks_again_was_idle():
+def test_stall_that_the_mobiles_next_request_ends_is_client_idle():
     at = BEGIN + 10 * SECOND
-    again = replace(acked(at, 1), data=200)
+    request = replace(acked(at, 1), data=200)
     answer = replace(sent(at + 100_000, 2), ack=500)
-    lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), again, answer]
+    lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), request, answer]
     row = one([*lines, replace(acked(at + 700_000, 2), seq=500)])
     assert (row["class"], row["ended_by"], row["segments"]) == ("client_idle", "mobile", 0)
 
 
-def test_closed_window_is_told_by_its_opening():
+def test_stall_that_a_window_update_ends_is_a_zero_window():
     closed = replace(acked(BEGIN + RTT_US, 1), win=0)
     opens = acked(BEGIN + 5 * SECOND, 1)
     lines = [*opened(), sent(BEGIN, 1), closed, opens, sent(BEGIN + 5 * SECOND + 100_000, 2)]
@@ -63,8 +63,9 @@ def test_closed_window_is_told_by_its_opening():
     assert row["class"] == "zero_window"
 
 
-def test_timeout_ends_a_stall_and_starts_slowly():
-    """d4 to d6 are retransmitted after 2.5 s; all that was in flight is acknowledged 1.7 s later."""
+def test_rto_expiry_ends_a_stall_with_slow_start():
+    """d4 to d6 are retransmitted after 2.5 s; all that was in flight is acknowledged 1.7 s
+    later."""
     lines = [*started(), *flight(4, 6, T), sent(T + TIMEOUT_US, 4)]
     at = T + TIMEOUT_US + RTT_US + SLOT_US
     lines += [acked(at, 4), *flight(5, 6, at + 100_000), acked(at + SECOND, 6)]
@@ -87,12 +88,12 @@ PAUSE = [
 """Nothing comes for 5 s, then all does."""
 
 
-def test_link_that_pauses_shows_by_the_silence_of_the_user():
+def test_pause_of_the_link_is_detected_by_the_silence_of_the_user():
     row = one(PAUSE)
     assert (row["class"], row["interruption"]) == ("packet_delay", "pause")
 
 
-def test_link_does_not_pause_while_the_user_sends_anything():
+def test_link_is_not_paused_while_the_user_sends_anything():
     """An ACK on another connection, another protocol's packet."""
     asks = [replace(on_another(p), us=T + p.us) for p in opened()[:3]]
     ping = Packet(T + 2 * SECOND, "up", frozenset({"UDP"}), data=40)
@@ -120,16 +121,16 @@ def flushed(lost: range, count: int = 12) -> list[Packet]:
         upto = last if n == lost[-1] else n
         there = at + RTT_US + place * SLOT_US
         lines += [sent(at + n, n), acked(there, upto, *(beyond if upto < last else []))]
-    return [*lines, *later(at + 60 * SECOND)]
+    return [*lines, *user_seen_at(at + 60 * SECOND)]
 
 
-def test_head_of_the_queue_is_flushed():
+def test_loss_of_the_queues_head_is_a_flush():
     row = one(flushed(range(4, 14)))
     assert (row["class"], row["interruption"]) == ("continuous_loss", "flush")
     assert (row["lost"], row["lost_run"], row["arrived_after"]) == (10, 10, 2)
 
 
-def test_tail_of_the_queue_overflows():
+def test_loss_of_the_queues_tail_is_no_flush():
     """d4 to d6 arrive, the rest is lost."""
     row = stalls(flushed(range(7, 16)))[0]
     assert (row["lost_run"], row["arrived_after"], row["interruption"]) == (9, 0, None)
@@ -164,7 +165,7 @@ def held_up(silence: int, flushed: int = FLUSHED) -> list[Packet]:
     return lines
 
 
-def test_flush_is_told_where_round_trips_are_longer_than_it():
+def test_flush_is_detected_where_round_trips_are_longer_than_the_silence():
     """Three seconds are no stall of a connection whose round trips take 4.6 s."""
     row = one(held_up(3 * SECOND))
     assert (row["class"], row["interruption"]) == ("packet_delay", "flush")
@@ -179,12 +180,12 @@ def test_flush_is_told_where_round_trips_are_longer_than_it():
 @pytest.mark.parametrize(
     ("silence", "flushed"), [(3 * SECOND, 0), (3 * SECOND, 3), (800_000, FLUSHED)]
 )
-def test_silence_within_a_round_trip_is_none_without_a_flush(silence, flushed):
-    """Nothing lost; no more than duplicate ACKs tell of; less than a second."""
+def test_silence_within_a_round_trip_is_no_stall_without_a_flush(silence, flushed):
+    """Nothing lost; no more losses than duplicate ACKs show; less than a second."""
     assert stalls(held_up(silence, flushed)) == []
 
 
-def test_mobile_that_is_heard_of_was_not_interrupted():
+def test_mobile_that_sends_other_traffic_was_not_interrupted():
     lines = held_up(3 * SECOND)
     at = max(p.us for p in lines if p.way == "up" and p.ack == acked(0, LAST_HEARD).ack) - SECOND
     other = Packet(T + RTT_US + SLOT_US * WINDOW * 2 + SECOND, "up", frozenset({"UDP"}), data=10)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, flow, flows
+from packet_script import Packet, flow, flows
 
 OPEN = [
     Packet(0, "up", frozenset({"SYN"}), seq=99),
@@ -34,7 +34,7 @@ def page(segments: int = 201) -> list[Packet]:
     return [*OPEN, get(700_001, 100, 500), *answer(1_000_000, segments)]
 
 
-def test_throughput_is_ip_bytes_over_the_time_between_the_acks():
+def test_throughput_is_ip_bytes_over_the_time_from_the_first_to_the_last_ack():
     """201 packets of 1040 bytes; the first and the last ACK are 200 x 0.1 s apart."""
     row = flow(page())
     assert row["request_response"] is True
@@ -45,7 +45,7 @@ def test_throughput_is_ip_bytes_over_the_time_between_the_acks():
     assert row["user_throughput"] == pytest.approx(row["throughput"])
 
 
-def test_goodput_counts_what_arrives_in_the_time():
+def test_goodput_counts_payload_that_arrives_between_the_first_and_the_last_ack():
     """The first of the 201 packets has arrived when the time begins."""
     row = flow(page())
     assert row["goodput"] == pytest.approx(8 * 200 * 1000 / 20)
@@ -53,7 +53,7 @@ def test_goodput_counts_what_arrives_in_the_time():
     assert row["user_throughput_received"] == pytest.approx(row["throughput_received"])
 
 
-def test_first_ack_of_two_packets_tells_that_both_have_arrived():
+def test_first_ack_of_two_packets_shows_that_both_have_arrived():
     """Without the first's ACK the time begins 0.1 s later, with 2 of 201 packets there."""
     row = flow([p for p in page() if (p.way, p.us) != ("up", 1_500_000)])
     assert row["goodput"] == pytest.approx(8 * 199 * 1000 / 19.9)
@@ -62,23 +62,23 @@ def test_first_ack_of_two_packets_tells_that_both_have_arrived():
 
 
 def lossy() -> list[Packet]:
-    """Of 201 segments the 100th is lost on the access side: duplicates answer those behind it until its
-    second copy, sent behind the 120th, has filled the hole."""
-    hole, again = 500 + 99 * DATA, 1_000_000 + 119 * 100_000 + 50_000
+    """Of 201 segments the 100th is lost on the access side: duplicate ACKs answer those after it
+    until its retransmission, sent after the 120th, has filled the hole."""
+    hole, retransmitted_at = 500 + 99 * DATA, 1_000_000 + 119 * 100_000 + 50_000
     lines = [*OPEN, get(700_001, 100, 500)]
     for packet in answer(1_000_000, 201):
         reached = packet.ack if packet.way == "up" else 0
         if reached == hole + DATA:
             continue
-        lost = reached > hole and packet.us < again + 500_000
+        lost = reached > hole and packet.us < retransmitted_at + 500_000
         lines.append(replace(packet, ack=hole) if lost else packet)
-    lines.append(Packet(again, "down", frozenset({"ACK"}), seq=hole, ack=300, data=DATA))
+    lines.append(Packet(retransmitted_at, "down", frozenset({"ACK"}), seq=hole, ack=300, data=DATA))
     filled = hole + 21 * DATA
-    lines.append(Packet(again + 500_000, "up", frozenset({"ACK"}), seq=300, ack=filled))
+    lines.append(Packet(retransmitted_at + 500_000, "up", frozenset({"ACK"}), seq=300, ack=filled))
     return sorted(lines, key=lambda packet: packet.us)
 
 
-def test_what_was_lost_has_passed_gi_and_not_arrived():
+def test_lost_packet_counts_in_throughput_at_gi_and_not_in_what_was_received():
     """202 packets passed Gi, one of them in vain; the first had arrived before the time."""
     row = flow(lossy())
     assert row["lost_access"] == 1
@@ -89,7 +89,7 @@ def test_what_was_lost_has_passed_gi_and_not_arrived():
     assert row["goodput"] == pytest.approx(8 * 200 * 1000 / 20)
 
 
-def test_first_packet_lost_a_duplicate_tells_of_one_that_arrived():
+def test_duplicate_ack_after_a_lost_first_packet_begins_the_goodputs_time():
     """The first of 50 is lost. The time begins when the second has arrived, 1.6 s, and ends with
     the ACK of the last, 6.4 s; 50 distinct packets arrive, the second of them before."""
     lines = []
@@ -98,9 +98,9 @@ def test_first_packet_lost_a_duplicate_tells_of_one_that_arrived():
             continue
         early = packet.way == "up" and 1_500_000 < packet.us < 4_000_000
         lines.append(replace(packet, ack=500) if early else packet)
-    again = Packet(3_450_000, "down", frozenset({"ACK"}), seq=500, ack=300, data=DATA)
+    retransmission = Packet(3_450_000, "down", frozenset({"ACK"}), seq=500, ack=300, data=DATA)
     filled = Packet(3_950_000, "up", frozenset({"ACK"}), seq=300, ack=500 + 25 * DATA)
-    row = flow(sorted([*lines, again, filled], key=lambda packet: packet.us))
+    row = flow(sorted([*lines, retransmission, filled], key=lambda packet: packet.us))
     assert row["goodput"] == pytest.approx(8 * 49 * 1000 / 4.8)
 
 
@@ -111,7 +111,7 @@ def test_small_transfer_has_goodput_but_no_throughput():
     assert row["goodput"] == pytest.approx(8 * 49 * 1000 / 4.9)
 
 
-def test_two_requests_are_no_single_pair():
+def test_several_requests_are_no_single_request_response_pair():
     second = [get(9_000_000, 300, 50_500, 40_000)]
     lines = [*page(50), *second, *answer(9_500_000, 50, up=500, down=50_500)]
     lines += [get(20_000_000, 500, 100_500), *answer(21_000_000, 50, up=700, down=100_500)]
@@ -119,7 +119,7 @@ def test_two_requests_are_no_single_pair():
     assert flow(lines)["request_response"] is False
 
 
-def test_tls_handshake_is_no_request():
+def test_tls_handshake_does_not_count_as_a_request():
     """Hello (300 bytes) answered with 3 KB, key exchange with 100 bytes, then one request."""
     lines = [*OPEN, get(700_001, 100, 500), *answer(1_000_000, 3)]
     lines += [get(2_000_000, 300, 3_500), *answer(2_500_000, 1, up=500, down=3_500)]
@@ -130,18 +130,18 @@ def test_tls_handshake_is_no_request():
 
 
 @pytest.mark.parametrize(("port", "one"), [(80, False), (8080, False), (443, True), (8443, True)])
-def test_short_answer_before_a_long_one_is_no_handshake_on_the_ports_of_http(port, one):
+def test_short_first_answer_is_no_tls_handshake_on_the_ports_of_http(port, one):
     lines = [*page(1), get(2_000_000, 300, 1_500), *answer(3_000_000, 150, up=500, down=1_500)]
     row = flow([replace(line, server_port=port) for line in lines])
     assert row["request_response"] is one
 
 
-def test_server_that_speaks_first_is_no_response():
+def test_data_of_a_server_that_sends_first_is_no_response():
     lines = [*OPEN, *answer(800_000, 150, up=100)]
     assert flow(lines)["request_response"] is False
 
 
-def test_response_never_acknowledged_is_no_success():
+def test_unacknowledged_response_is_no_request_response_pair():
     lines = page()
     last = max(p.us for p in lines)
     row = flow([p for p in lines if p.us < last])
@@ -152,15 +152,15 @@ def test_response_never_acknowledged_is_no_success():
 @pytest.mark.parametrize(
     ("at_us", "flags", "succeeded"),
     [(6_010_000, "RST", False), (6_700_000, "RST", True), (6_010_000, "FIN RST", True)],
-    ids=["data in flight", "all data acknowledged", "behind its FIN"],
+    ids=["data in flight", "all data acknowledged", "after its FIN"],
 )
-def test_server_that_resets_before_its_data_is_acknowledged_broke_off(at_us, flags, succeeded):
+def test_response_that_the_server_resets_before_the_last_ack_is_no_pair(at_us, flags, succeeded):
     """The last of 50 segments passes Gi at 5.9 s and is acknowledged at 6.4 s."""
-    behind = [
+    resets = [
         Packet(at_us + i, "down", frozenset({flag, "ACK"}), seq=50_500, ack=300)
         for i, flag in enumerate(flags.split())
     ]
-    assert flow([*page(50), *behind])["request_response"] is succeeded
+    assert flow([*page(50), *resets])["request_response"] is succeeded
 
 
 def test_no_syn_leaves_request_response_null():
@@ -169,7 +169,7 @@ def test_no_syn_leaves_request_response_null():
     assert row["throughput"] is None
 
 
-def test_other_traffic_is_counted_and_ends_being_single():
+def test_transfer_with_background_traffic_is_not_single():
     """Ten packets of 540 bytes between the first and the last data packet."""
     other = [
         Packet(2_000_000 + i, "down", frozenset({"UDP"}), data=500, port=53) for i in range(10)
@@ -182,20 +182,20 @@ def test_other_traffic_is_counted_and_ends_being_single():
     assert row["user_throughput_received"] == pytest.approx(8 * (200 * 1040 + 5400) / 20)
 
 
-def test_other_users_traffic_does_not_matter():
+def test_other_users_traffic_changes_nothing():
     other = [replace(p, user="bob", us=p.us + 17) for p in page(150)]
     row = next(r for r in flows([*page(), *other]) if r["user"] == "anna")
     assert row == next(r for r in flows(page()) if r["user"] == "anna")
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_one_direction_tells_nothing(way):
+def test_one_direction_gives_no_throughput(way):
     row = flow([p for p in page() if p.way == way])
     assert row["throughput"] is row["goodput"] is row["b_tcp"] is None
     assert not row["request_response"]
 
 
-def test_monitor_that_missed_data_tells_no_time():
+def test_missed_data_leaves_no_goodput():
     lines = [p for p in page() if not (p.way == "down" and p.us == 3_000_000)]
     row = flow(lines)
     assert row["b_tcp"] is None

@@ -1,9 +1,9 @@
-"""How much a connection carried: packets, IP bytes, distinct payload."""
+"""The volume of a connection: packets, IP bytes, distinct payload."""
 
 import pytest
-from exchange import Packet, flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packet_script import Packet, flow
 
 from spark_jobs.estimators.volumes import MAX_HOLES
 
@@ -41,18 +41,18 @@ def test_retransmission_is_a_packet_but_no_new_payload():
     assert row["ip_bytes_down"] == 3 * 140
 
 
-def test_of_a_segment_that_overlaps_only_the_new_part_counts():
+def test_only_the_new_part_of_an_overlapping_segment_counts():
     assert (
         down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1050 data=100    # 50 B are new
-        0.2 down ACK seq=990  data=300    # 10 B before, 140 B behind
+        0.2 down ACK seq=990  data=300    # 10 B before, 140 B after
     """)
         == 100 + 50 + 150
     )
 
 
-def test_segments_sent_again_in_another_division_are_not_new():
+def test_data_retransmitted_in_other_segments_is_not_new():
     assert (
         down("""
         0.0 down ACK seq=1000 data=100
@@ -64,7 +64,7 @@ def test_segments_sent_again_in_another_division_are_not_new():
     )
 
 
-def test_data_that_the_monitor_never_saw_does_not_count():
+def test_data_that_the_monitor_missed_does_not_count():
     assert (
         down("""
         0.0 down ACK seq=1000 data=100
@@ -74,7 +74,7 @@ def test_data_that_the_monitor_never_saw_does_not_count():
     )
 
 
-def test_hole_that_is_filled_counts_once():
+def test_data_that_fills_a_hole_counts_once():
     assert (
         down("""
         0.0 down ACK seq=1000 data=100
@@ -87,7 +87,7 @@ def test_hole_that_is_filled_counts_once():
     )
 
 
-def test_segment_over_several_holes_fills_them_all():
+def test_segment_across_several_holes_fills_them_all():
     assert (
         down("""
         0.0 down ACK seq=1000 data=100
@@ -99,7 +99,7 @@ def test_segment_over_several_holes_fills_them_all():
     )
 
 
-def test_first_segments_may_come_in_another_order():
+def test_first_segments_may_be_reordered():
     assert (
         down("""
         0.0 down ACK seq=1200 data=100
@@ -111,7 +111,7 @@ def test_first_segments_may_come_in_another_order():
     )
 
 
-def test_data_may_pass_before_its_synack():
+def test_data_before_its_synack_counts():
     assert (
         down("""
         0.0 down ACK     seq=301 data=10
@@ -122,7 +122,7 @@ def test_data_may_pass_before_its_synack():
     )
 
 
-def test_first_data_after_the_syn_may_be_missing():
+def test_data_before_the_first_seen_segment_counts():
     assert (
         down("""
         0.0 up   SYN     seq=100
@@ -141,13 +141,13 @@ def test_sequence_numbers_may_wrap():
         0.2 down ACK     seq=4294967196 data=100
         0.3 down ACK     seq=100        data=100   # the segment before it is late
         0.4 down ACK     seq=0          data=100
-        0.5 down ACK     seq=4294967246 data=100   # 50 B on either side of the wrap, again
+        0.5 down ACK     seq=4294967246 data=100   # 50 B on either side of the wrap, retransmitted
     """)
         == 300
     )
 
 
-def test_more_than_4_gib_are_counted():
+def test_more_than_4_gib_of_payload_are_counted():
     step = 2**30
     segments = [
         Packet(i, "down", frozenset({"ACK"}), seq=i * step % 2**32, data=step) for i in range(9)
@@ -178,7 +178,7 @@ def test_keep_alive_before_any_data_is_no_payload():
     )
 
 
-def test_zero_window_probe_counts_the_byte_once():
+def test_window_probe_byte_counts_once():
     assert (
         up("""
         0.0 up ACK seq=101 data=10
@@ -233,7 +233,7 @@ def test_data_follows_the_syn_that_was_accepted(second):
     )
 
 
-def test_of_very_many_holes_the_oldest_are_forgotten():
+def test_beyond_max_holes_the_oldest_holes_are_dropped():
     islands = [
         Packet(i, "down", frozenset({"ACK"}), seq=20 * i, data=10) for i in range(MAX_HOLES + 2)
     ]

@@ -1,8 +1,8 @@
-"""Segments that no end of a connection could have sent take part in nothing; those that its ends go
-on with are its own."""
+"""Out-of-window segments do not change a connection's figures; segments that its ends continue
+with belong to it."""
 
 import pytest
-from exchange import connections, flow, flows, read, tables
+from packet_script import connections, flow, flows, read, tables
 from segments import acked, opened, sent
 
 OPENED = """
@@ -26,8 +26,8 @@ def counted(row: dict) -> tuple[int, int]:
     return row["out_of_window_up"], row["out_of_window_down"]
 
 
-def told(row: dict) -> dict:
-    """What a flow says but when and whence."""
+def other_columns(row: dict) -> dict:
+    """The row without the counts of out-of-window packets."""
     return {name: value for name, value in row.items() if not name.startswith("out_of_window")}
 
 
@@ -35,12 +35,12 @@ def told(row: dict) -> dict:
     ("line", "way"),
     [
         ("1.0 down ACK seq=900000 ack=301 data=1000", 1),
-        ("1.0 down ACK seq=9494 ack=301 data=1", 1),  # the first byte behind the window's edge
+        ("1.0 down ACK seq=9494 ack=301 data=1", 1),  # the first byte beyond the window's edge
         ("1.0 down ACK seq=4294000000 ack=301 data=1000", 1),
         ("1.0 down ACK seq=200 ack=301 data=50", 1),  # below the SYN ACK
         ("1.0 down FIN ACK seq=70000 ack=301", 1),
         ("1.0 up ACK seq=301 ack=1000000000", 0),
-        ("1.0 up ACK seq=301 ack=2301", 0),  # within the window, never sent: the next ACK goes back
+        ("1.0 up ACK seq=301 ack=2301", 0),  # within the window, never sent: the next ACK is lower
         ("1.0 up ACK seq=301 ack=300", 0),
         ("1.0 up ACK seq=90000 ack=1301 data=10", 0),
         ("1.0 down ACK seq=1301 ack=5000000", 1),
@@ -51,7 +51,7 @@ def told(row: dict) -> dict:
         ("1.0 down SYN ACK seq=77777 ack=101", 1),
     ],
 )
-def test_what_no_end_could_have_sent_changes_nothing(line, way):
+def test_out_of_window_packet_changes_nothing_but_its_count(line, way):
     later = """
         2.0 up   ACK seq=301 ack=1301 data=100
         2.1 down ACK seq=1301 ack=401 data=1000
@@ -59,11 +59,11 @@ def test_what_no_end_could_have_sent_changes_nothing(line, way):
     """
     row = flow(OPENED + line + later)
     assert counted(row) == ((0, 1) if way else (1, 0))
-    assert told(row) == told(flow(OPENED + later))
+    assert other_columns(row) == other_columns(flow(OPENED + later))
 
 
-def test_challenge_ack_of_an_old_connection():
-    """RFC 5961, 4: the mobile opens a port again that the server still holds."""
+def test_challenge_ack_of_an_old_connection_does_not_change_the_new_one():
+    """RFC 5961, 4: the mobile reuses a port whose old connection the server still holds."""
     row = flow("""
         0.0 up   SYN     seq=100
         0.1 down ACK     seq=2900000000 ack=1600000000
@@ -80,7 +80,7 @@ def test_challenge_ack_of_an_old_connection():
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_old_connections_fin_after_the_ports_new_syn(way):
+def test_late_fin_of_an_old_connection_does_not_change_the_new_one(way):
     old = "20.05 " + (
         "down FIN ACK seq=1301 ack=301" if way == "down" else "up FIN ACK seq=301 ack=1301"
     )
@@ -93,7 +93,7 @@ def test_old_connections_fin_after_the_ports_new_syn(way):
         20.5 up   ACK     seq=500301 ack=701301
     """
     first, second = flows(OPENED + CLOSED + new + old)
-    alone = flow(new)
+    undisturbed = flow(new)
     assert counted(second) == ((0, 1) if way == "down" else (1, 0))
     for name in (
         "lost_access",
@@ -103,7 +103,7 @@ def test_old_connections_fin_after_the_ports_new_syn(way):
         "setup_class",
         "end_ts",
     ):
-        assert second[name] == alone[name], name
+        assert second[name] == undisturbed[name], name
     assert first["reset_by"] is None
 
 
@@ -111,7 +111,7 @@ def test_old_connections_fin_after_the_ports_new_syn(way):
     ("isns", "taken"),
     [(isns, isn) for isns in (FAR, THREE, CLOSE) for isn in isns],
 )
-def test_the_syn_ack_counts_that_the_ends_go_on_with(isns, taken):
+def test_of_several_syn_acks_the_one_that_the_ends_continue_with_counts(isns, taken):
     answers = "".join(f"0.1{k} down SYN ACK seq={isn} ack=101\n" for k, isn in enumerate(isns))
     row = flow(f"""
         0.0  up   SYN     seq=100
@@ -127,7 +127,7 @@ def test_the_syn_ack_counts_that_the_ends_go_on_with(isns, taken):
     assert counted(row) == (0, len(isns) - 1)
 
 
-def test_the_other_servers_syn_ack_is_reset_and_the_set_up_goes_on():
+def test_set_up_continues_after_the_mobile_resets_a_second_syn_ack():
     row = flow("""
         0.0  up   SYN     seq=100
         0.10 down SYN ACK seq=300 ack=101
@@ -142,7 +142,7 @@ def test_the_other_servers_syn_ack_is_reset_and_the_set_up_goes_on():
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-def test_the_syn_counts_that_its_sender_goes_on_with_though_both_are_answered(taken):
+def test_of_two_answered_syns_the_one_that_its_sender_continues_with_counts(taken):
     isn, answer = ((100, 300), (700_000, 900_000))[taken]
     row = flow(f"""
         0.00 up   SYN     seq=100
@@ -171,21 +171,21 @@ LATER = """
 @pytest.mark.parametrize(
     "isns", [(5000,), (300,), (301,), (5000, 9_000_000), tuple(range(500, 520))]
 )
-def test_blind_syns_that_nobody_answers_open_nothing(isns):
-    """Also where the next number would be the very next, or lies in the window."""
+def test_unanswered_blind_syns_open_no_connection(isns):
+    """Even where their number is the next one, or lies in the window."""
     blind = "".join(f"1.{k:02} up SYN seq={isn}\n" for k, isn in enumerate(isns))
     (row,) = flows(OPENED + blind + LATER)
     assert counted(row) == (len(isns), 0)
-    assert told(row) == told(flow(OPENED + LATER))
+    assert other_columns(row) == other_columns(flow(OPENED + LATER))
 
 
-def test_a_blind_syn_ack_with_the_very_next_number_changes_nothing():
+def test_blind_syn_ack_with_the_next_number_is_out_of_window():
     row = flow(OPENED + "1.0 down SYN ACK seq=1300 ack=301" + LATER)
     assert (counted(row), row["payload_bytes_down"]) == ((0, 1), 2000)
 
 
-def test_an_old_conversation_of_both_ends_in_the_midst_is_none_of_it():
-    """Data and its ACKs, far away, and then the ends go on where they were."""
+def test_old_packets_of_both_ends_within_a_connection_are_out_of_window():
+    """Data and its ACKs with far numbers; then the ends continue where they were."""
     old = "".join(
         f"1.{2 * k:02} down ACK seq={2_000_000_000 + 1000 * k} ack=2000000000 data=1000\n"
         f"1.{2 * k + 1:02} up ACK seq=2000000000 ack={2_000_001_000 + 1000 * k}\n"
@@ -193,10 +193,10 @@ def test_an_old_conversation_of_both_ends_in_the_midst_is_none_of_it():
     )
     row = flow(OPENED + old + LATER)
     assert counted(row) == (5, 5)
-    assert told(row) == told(flow(OPENED + LATER))
+    assert other_columns(row) == other_columns(flow(OPENED + LATER))
 
 
-def test_an_old_segment_and_its_ack_amid_a_set_up_are_none_of_it():
+def test_old_segment_and_its_ack_within_a_set_up_are_out_of_window():
     row = flow("""
         0.00 up   SYN     seq=100
         0.05 down ACK     seq=2000000000 ack=1500000000 data=1000
@@ -212,7 +212,7 @@ def test_an_old_segment_and_its_ack_amid_a_set_up_are_none_of_it():
 
 
 @pytest.mark.parametrize("ack", [500, 1_900_000_000, 3_000_000_000])
-def test_a_stray_before_a_connection_that_is_seen_from_its_middle(ack):
+def test_first_packet_of_a_connection_seen_from_its_middle_may_be_out_of_window(ack):
     later = "".join(
         f"1.{2 * k:02} down ACK seq={301 + 1000 * k} ack=500 data=1000\n"
         f"1.{2 * k + 1:02} up ACK seq=500 ack={1301 + 1000 * k}\n"
@@ -233,13 +233,13 @@ def test_a_stray_before_a_connection_that_is_seen_from_its_middle(ack):
         ("9.5 up ACK seq=302 ack=1302 data=10", 0),
     ],
 )
-def test_nothing_lies_behind_a_fin(line, way):
+def test_packet_beyond_a_fin_is_out_of_window(line, way):
     row = flow(OPENED + CLOSED + line)
     assert counted(row) == ((0, 1) if way else (1, 0))
-    assert told(row) == told(flow(OPENED + CLOSED))
+    assert other_columns(row) == other_columns(flow(OPENED + CLOSED))
 
 
-def test_a_blind_syn_is_challenged_and_the_transfer_goes_on():
+def test_transfer_continues_after_a_challenge_ack_to_a_blind_syn():
     assert connections(
         OPENED
         + """
@@ -251,11 +251,11 @@ def test_a_blind_syn_is_challenged_and_the_transfer_goes_on():
     ) == [[0, 1, 2, 3, 4, 5, 7, 8, 9]]
 
 
-def test_a_syn_that_is_challenged_and_nothing_else_opens_nothing():
+def test_syn_answered_only_by_a_challenge_ack_opens_no_connection():
     assert len(flows(OPENED + "1.0 up SYN seq=5000\n 1.1 down ACK seq=1301 ack=301")) == 1
 
 
-def test_a_port_reopened_after_a_challenge_is_another_connection():
+def test_port_reopened_after_a_challenge_ack_is_another_connection():
     old, new = connections(
         OPENED
         + """
@@ -270,8 +270,8 @@ def test_a_port_reopened_after_a_challenge_is_another_connection():
     assert (old, new) == ([0, 1, 2, 3, 4, 5], [6, 9, 10, 11])
 
 
-def test_a_gap_of_the_capture_is_followed():
-    """Both ways are missing for 5 MB; then both go on."""
+def test_connection_continues_across_a_gap_of_the_capture():
+    """Both directions are missing for 5 MB; then both continue."""
     row = flow(
         OPENED
         + """
@@ -285,7 +285,7 @@ def test_a_gap_of_the_capture_is_followed():
     assert (row["payload_bytes_down"], row["acked_unseen_bytes"]) == (3000, 5_000_000)
 
 
-def test_data_beyond_a_window_whose_update_is_missing_counts_if_it_is_taken():
+def test_acknowledged_data_beyond_a_window_whose_update_is_missing_counts():
     row = flow(
         OPENED
         + """
@@ -297,14 +297,14 @@ def test_data_beyond_a_window_whose_update_is_missing_counts_if_it_is_taken():
     assert (counted(row), row["acked_unseen_bytes"]) == ((0, 0), 0)
 
 
-def test_one_direction_alone_is_followed_across_gaps():
+def test_connection_with_one_direction_continues_across_gaps():
     down = [line for line in read(OPENED) if line.way == "down"]
     row = flow([*down, *read("2.0 down ACK seq=500000 ack=301 data=1000")])
     assert (counted(row), row["packets_down"]) == ((0, 0), 3)
 
 
-def test_a_syn_stamped_after_its_syn_ack_is_its_connections():
-    """Two taps whose clocks differ: the ISN tells whose SYN it is."""
+def test_syn_stamped_after_its_syn_ack_belongs_to_its_connection():
+    """Two taps whose clocks differ: the ISN shows whose SYN it is."""
     row = flow("""
         0.00 down SYN ACK seq=300 ack=101
         0.02 up   SYN     seq=100
@@ -328,7 +328,7 @@ STAMPED = """
 
 
 @pytest.mark.parametrize("seq", [1301, 301, 2000])
-def test_a_segment_older_than_the_connection_is_none_of_it(seq):
+def test_segment_with_a_timestamp_older_than_the_connection_is_out_of_window(seq):
     """RFC 7323, 5: its timestamp is older than the SYN ACK's."""
     later = """
         2.0 down ACK seq=1301 ack=301 data=1000 tsval=92000 tsecr=5500
@@ -337,10 +337,10 @@ def test_a_segment_older_than_the_connection_is_none_of_it(seq):
     old = f"1.0 down ACK seq={seq} ack=301 data=500 tsval=80000 tsecr=1000"
     row = flow(STAMPED + old + later)
     assert counted(row) == (0, 1)
-    assert told(row) == told(flow(STAMPED + later))
+    assert other_columns(row) == other_columns(flow(STAMPED + later))
 
 
-def test_a_server_whose_clock_differs_from_its_syn_proxys_is_believed():
+def test_server_whose_timestamps_differ_from_its_syn_proxys_is_in_window():
     """What it sends is acknowledged."""
     later = """
         2.0 down ACK seq=1301 ack=301 data=1000 tsval=100 tsecr=5500
@@ -363,17 +363,23 @@ SHIFT = 1_000_000
 def blocks(shift: int) -> list[dict]:
     """d2 and d5 are lost and retransmitted; blocks with numbers that are higher by `shift`."""
     step, lines = 700_000, opened(True)
-    told = {3: [(3, 3)], 4: [(3, 4)], 6: [(6, 6), (3, 4)], 7: [(6, 7), (3, 4)]}
+    reported = {3: [(3, 3)], 4: [(3, 4)], 6: [(6, 6), (3, 4)], 7: [(6, 7), (3, 4)]}
     moved = SHIFT // 1000 if shift else 0
     at = 1_000_000
     for number in range(1, 8):
         lines.append(sent(at + number * 10_000, number))
         if number not in (2, 5):
-            there = [(a + moved, b + moved) for a, b in told.get(number, [])]
+            there = [(a + moved, b + moved) for a, b in reported.get(number, [])]
             lines.append(acked(at + number * 10_000 + step, 1, *there))
-    again = at + 2_000_000
-    lines += [sent(again, 2), acked(again + step, 4, *[(6 + moved, 7 + moved)])]
-    lines += [sent(again + step + 10_000, 5), acked(again + 2 * step + 10_000, 7)]
+    retransmitted_at = at + 2_000_000
+    lines += [
+        sent(retransmitted_at, 2),
+        acked(retransmitted_at + step, 4, *[(6 + moved, 7 + moved)]),
+    ]
+    lines += [
+        sent(retransmitted_at + step + 10_000, 5),
+        acked(retransmitted_at + 2 * step + 10_000, 7),
+    ]
     rows = tables(lines)
     return [
         {
@@ -383,7 +389,7 @@ def blocks(shift: int) -> list[dict]:
     ]
 
 
-def test_sack_blocks_of_what_was_never_sent_are_none():
+def test_sack_blocks_of_data_that_was_never_sent_are_ignored():
     """RFC 2018: a firewall changes SEQ and ACK, and not SACK."""
     assert blocks(SHIFT) == blocks(0)
     assert blocks(0)[0]["needed"] == [True, True]
@@ -407,7 +413,7 @@ def test_data_in_the_syn_is_the_request(answered):
     assert row["goodput"] == pytest.approx(8 * 2000 / 0.5 if answered else 8 * 1000 / 0.1)
 
 
-def test_data_in_a_syn_that_the_server_does_not_take_is_sent_again():
+def test_retransmitted_data_of_a_syn_counts_once():
     row = flow("""
         0.0 up   SYN     seq=100 data=200
         0.1 down SYN ACK seq=300 ack=101
@@ -418,7 +424,7 @@ def test_data_in_a_syn_that_the_server_does_not_take_is_sent_again():
     assert (row["request_response"], row["payload_bytes_up"], counted(row)) == (True, 200, (0, 0))
 
 
-def test_a_simultaneous_open_sends_nothing_again():
+def test_simultaneous_open_has_no_retransmissions():
     """RFC 9293, 3.5: each end answers the other's SYN with a SYN ACK of its own number."""
     row = flow("""
         0.00 up   SYN     seq=100
@@ -433,8 +439,8 @@ def test_a_simultaneous_open_sends_nothing_again():
     assert counted(row) == (0, 0)
 
 
-def test_retransmissions_of_what_was_reported_and_thrown_away_were_needed():
-    """RFC 2018, 8: d1 is lost; the mobile reports d2 and d3, and throws them away."""
+def test_retransmissions_after_reneging_were_needed():
+    """RFC 2018, 8: d1 is lost; the mobile reports d2 and d3, and reneges on them."""
     lines = [*opened(True), *(sent(1_000_000 + n, n) for n in (1, 2, 3))]
     lines += [acked(1_700_000, 0, (2, 2)), acked(1_700_001, 0, (2, 3))]
     for n in (1, 2, 3):
@@ -444,7 +450,7 @@ def test_retransmissions_of_what_was_reported_and_thrown_away_were_needed():
     assert [row["needed"] for row in rows] == [True, True, True]
 
 
-def test_a_capture_that_begins_within_a_recovery_does_not_say_that_nothing_was_lost():
+def test_losses_are_null_where_the_capture_begins_within_a_recovery():
     lines = [sent(0, 5), sent(1, 6), acked(700_000, 3), sent(800_000, 4), acked(1_500_000, 6)]
     assert flow(lines)["lost_access"] is None
     lines = [acked(0, 3, (5, 6)), sent(100_000, 4), acked(800_000, 6)]

@@ -23,17 +23,18 @@ clients.csv.zst: user, port, server, server_port, group, load, object, start, co
     result
     each object as the mobile's program got it; load counts the user's loads
 sender.csv.zst: t, user, sport, server, port, last, and what the kernel calls them
-    what the sending kernel says of each connection (Linux's TCP_INFO): a row at each change of
-    state, timer or count, one a second besides, and a last one (last = 1) when all was acknowledged
-    or the connection had gone; rto, rtt, rttvar, min_rtt, busy_time, rwnd_limited, sndbuf_limited
-    in µs, total_rto_time in ms
+    what the sending kernel reports about each connection (Linux's TCP_INFO): a row at each change
+    of state, timer or count, one a second besides, and a last one (last = 1) when all was
+    acknowledged or the connection had ended; rto, rtt, rttvar, min_rtt, busy_time, rwnd_limited,
+    sndbuf_limited in µs, total_rto_time in ms
 events.csv.zst: ts, user, event
-    preempted, free (the calls are over), resumed_up, resumed_down (what set the link going again: a
+    preempted, free (the calls are over), resumed_up, resumed_down (what ended the link's silence: a
     packet of the mobile's, or one for it), handover
 kernel_srv.json
     the servers' own counters (netstat, snmp), those above 0
 profile.toml
     the profile
 emulator.json
-    late_ms_max, late_share: how late the emulation did things at most, the share of more than 10 ms
+    late_ms_max, late_share: how late events of the emulation were at most, the share of those
+    more than 10 ms late
 """

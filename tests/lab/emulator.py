@@ -19,12 +19,12 @@ from tests.lab.truth import Truth
 AT_ONCE = 64
 """Packets read of one interface before events that are due have their turn."""
 LATE = 0.01
-"""Seconds that are told of as late."""
+"""Seconds from which an event is reported as late."""
 TCP = 6
 
 
 class Loop:
-    """Does what is due; it is told when that is later than it should be."""
+    """Runs events when they are due; counts those that run late."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, int, Callable[[float], None]]] = []
@@ -107,15 +107,15 @@ class Emulator:
             self.truth.unseen("internet", False, packet, now)
 
     def report(self) -> str:
-        """How late it was, as JSON."""
+        """Returns how late events were, as JSON."""
         loop = self.loop
         share = loop.late / loop.events if loop.events else 0
-        told = {"late_ms_max": round(1000 * loop.latest, 1), "late_share": round(share, 6)}
-        return json.dumps(told | {"events": loop.events})
+        lateness = {"late_ms_max": round(1000 * loop.latest, 1), "late_share": round(share, 6)}
+        return json.dumps(lateness | {"events": loop.events})
 
 
 class Fates:
-    """What becomes of one mobile's packets."""
+    """Records the fates of one mobile's packets."""
 
     def __init__(self, emulator: Emulator, user: str, interface: int) -> None:
         self.emulator, self.truth = emulator, emulator.truth

@@ -1,7 +1,7 @@
 """The programs at both ends: `python -m tests.lab.endpoints servers FOLDER OFFSET`, and with
 `mobiles` and the number of their options at the end.
 
-Servers answer `GET /bytes/N` and `GET /seconds/S`, and write what their kernel says of each
+Servers answer `GET /bytes/N` and `GET /seconds/S`, and write what their kernel reports about each
 connection; mobiles fetch what the profile's loads say. Both write CSV files into the folder, as
 `tests.lab` says.
 """
@@ -38,7 +38,7 @@ NAMES = """
     delivered_ce bytes_sent bytes_retrans dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash
     total_rto total_rto_recoveries total_rto_time
 """
-TOLD = """
+REPORTED = """
     state ca_state retransmits backoff rto rtt rttvar min_rtt snd_mss snd_cwnd snd_ssthresh snd_wnd
     unacked sacked lost retrans total_retrans bytes_acked bytes_sent bytes_retrans data_segs_out
     notsent_bytes busy_time rwnd_limited sndbuf_limited dsack_dups reord_seen total_rto
@@ -92,7 +92,8 @@ class Servers:
             writer.close()
 
     async def send(self, writer: asyncio.StreamWriter, path: str) -> None:
-        """Chunks, so that a reader knows where an object ends whose length nobody knows before."""
+        """Sends chunks, so that a reader knows where an object ends whose length nobody knows
+        before."""
         _, kind, amount = path.split("/")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         until = time.time() + float(amount) if kind == "seconds" else float("inf")
@@ -106,9 +107,9 @@ class Servers:
         await writer.drain()
 
     async def watch(self, own: socket.socket) -> None:
-        """Until all is acknowledged, or the connection has gone."""
+        """Logs a connection until all is acknowledged, or it has ended."""
         names = (*own.getpeername()[:2], *own.getsockname()[:2])
-        before, told = None, 0.0
+        before, logged_at = None, 0.0
         with own:
             while True:
                 info = tcp_info(own)
@@ -117,9 +118,9 @@ class Servers:
                     and not info["unacked"] + info["notsent_bytes"]
                 )
                 now, mark = time.time(), [info[name] for name in CHANGES]
-                if over or mark != before or now - told >= 1:
-                    before, told = mark, now
-                    values = (info[name] for name in TOLD.split())
+                if over or mark != before or now - logged_at >= 1:
+                    before, logged_at = mark, now
+                    values = (info[name] for name in REPORTED.split())
                     self.log.write(f"{now + self.offset:.6f}", *names, int(over), *values)
                 if over:
                     return
@@ -127,12 +128,12 @@ class Servers:
 
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:
-    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
-    return dict(zip(NAMES.split(), TCP_INFO.unpack(told.ljust(TCP_INFO.size, b"\0")), strict=True))
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
+    return dict(zip(NAMES.split(), TCP_INFO.unpack(info.ljust(TCP_INFO.size, b"\0")), strict=True))
 
 
 class Fetch(NamedTuple):
-    """Who fetches what: the user's address, the group, the number of the load."""
+    """A fetch: the user's address, the group, the number of the load."""
 
     user: str
     group: Group
@@ -216,13 +217,13 @@ class Mobiles:
 
 
 def clamp(connection: socket.socket, window: int) -> None:
-    """The window that is offered does not grow beyond this, until Linux learns that segments take
+    """Keeps the offered window from growing beyond this, until Linux learns that segments take
     less memory than it thought."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window)
 
 
 async def keep_clamped(connection: socket.socket, window: int) -> None:
-    """While it learns most."""
+    """Clamps the window repeatedly while Linux learns most."""
     for _ in range(LEARNING):
         if connection.fileno() < 0:
             return
@@ -231,7 +232,7 @@ async def keep_clamped(connection: socket.socket, window: int) -> None:
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: Group) -> int:
-    """One object over an open connection; its bytes."""
+    """Fetches one object over an open connection; returns its bytes."""
     own, window = writer.get_extra_info("socket"), group.receive_window
     writer.write(f"GET {group.load.path} HTTP/1.1\r\n\r\n".encode())
     got = 0
@@ -248,7 +249,7 @@ def main() -> None:
     what, folder, offset, *options = sys.argv[1:]
     profile = read(Path(folder, "profile.toml"))
     if what == "servers":
-        columns = ("t", "user", "sport", "server", "port", "last", *TOLD.split())
+        columns = ("t", "user", "sport", "server", "port", "last", *REPORTED.split())
         log = Log(Path(folder, "sender.csv"), columns)
         asyncio.run(Servers(log, float(offset)).run())
     else:

@@ -1,4 +1,5 @@
-"""What happens to packets between servers and mobiles, in any clock's time: `Path` and `Link`."""
+"""Emulates the paths of packets between servers and mobiles, in any clock's time: `Path`,
+`Link`."""
 
 from collections import deque
 from collections.abc import Callable
@@ -25,7 +26,7 @@ class Frame(NamedTuple):
 
 
 class Fates(Protocol):
-    """Who is told what becomes of a link's packets."""
+    """Receives the fates of a link's packets."""
 
     def delivered(self, frame: Frame, now: float) -> None: ...
 
@@ -48,7 +49,7 @@ class Path:
         self.last = {True: 0.0, False: 0.0}
 
     def send(self, now: float, down: bool, arrive: Callable[[float], None]) -> bool:
-        """False where it is lost."""
+        """Sends a packet; returns False where it is lost."""
         if self.random.random() < self.internet.loss:
             return False
         delay = self.internet.delay + abs(self.random.gauss(0, self.internet.jitter))
@@ -58,7 +59,7 @@ class Path:
 
 
 class Server:
-    """Serves one frame after the other, either way; what is behind it keeps the order."""
+    """Serves one frame after the other, either way; frames that wait keep their order."""
 
     def __init__(
         self, link: "Link", rate: Callable[[], float], done: Callable[[Frame, float], None]
@@ -67,7 +68,7 @@ class Server:
         self.queue: deque[Frame] = deque()
         self.serving: Frame | None = None
         self.turn = 0
-        """Of the frame being served: what is due of an earlier one is void."""
+        """The number of the frame being served; events of earlier ones are void."""
         self.arrival = 0.0
 
     @property
@@ -76,7 +77,7 @@ class Server:
         return sum(len(frame.packet) for frame in self.queue)
 
     def serve(self, now: float) -> None:
-        """Begins with the next frame, where it is free to."""
+        """Begins with the next frame, where the link is free."""
         if self.serving or not self.queue or self.link.blocked:
             return
         self.serving = self.queue.popleft()
@@ -95,13 +96,13 @@ class Server:
         self.serve(now)
 
     def stop(self) -> None:
-        """What is being served waits again, first of all."""
+        """Puts the frame being served back at the head of the queue."""
         if self.serving:
             self.queue.appendleft(self.serving)
             self.serving = None
 
     def reached(self, now: float) -> float:
-        """When what has just been served gets to the other end."""
+        """Returns when the frame just served reaches the other end."""
         access, random = self.link.access, self.link.random
         delay = access.delay + (random.expovariate(1 / access.jitter) if access.jitter else 0)
         while random.random() < access.repeats:
@@ -124,18 +125,18 @@ class Link:
         self.access, self.clock, self.fates = access, clock, fates
         self.random, self.others = randoms
         self.used = float("-inf")
-        """Until when the link was last busy, either way."""
+        """The time until which the link was last busy, either way."""
         self.share = 1.0
-        """Of the rate, while a handover lasts."""
+        """The share of the rate that is left while a handover lasts."""
         self.rate = access.rate
         self.preempted = False
         self.silent = False
-        """The calls are over, but nothing has set the link going again."""
+        """The calls are over, but nothing has ended the link's silence."""
         self.downlink = Server(self, lambda: self.rate * self.share, self._on_the_air)
         self.uplink = Server(self, lambda: access.uplink * self.share, self._sent_up)
 
     def begin(self, now: float) -> None:
-        """From here on calls, handovers and others' traffic come and go."""
+        """Starts calls, handovers and others' traffic."""
         if self.access.preemption:
             self._preempt_later(self.access.preemption, now)
         if self.access.handover:
@@ -149,11 +150,11 @@ class Link:
         return self.preempted or self.silent
 
     def start(self, now: float) -> float:
-        """When a frame that is next now begins to be sent."""
+        """Returns when a frame that is next now begins to be sent."""
         return now + (self.access.setup if now - self.used > IDLE else 0)
 
     def down(self, frame: Frame) -> None:
-        """A packet that Gi has seen on its way to the mobile."""
+        """Takes a packet that passed Gi towards the mobile."""
         now = frame.ts
         self._expire(now)
         if self.downlink.waiting + len(frame.packet) > self.access.queue:
@@ -164,7 +165,7 @@ class Link:
         self.downlink.serve(now)
 
     def up(self, packet: bytes, now: float) -> None:
-        """A packet that the mobile sends."""
+        """Takes a packet that the mobile sends."""
         if self.random.random() < self.access.uplink_loss:
             self.fates.lost_up(packet, now)
             return
@@ -185,7 +186,7 @@ class Link:
         self.clock.at(arrival, lambda now: self.fates.arrived_at_gi(frame.packet, now))
 
     def _expire(self, now: float) -> None:
-        """What has waited too long is dropped when the link would take it or something comes."""
+        """Drops what has waited too long; called when the link would take it or a packet comes."""
         queue, lifetime = self.downlink.queue, self.access.lifetime
         while lifetime and queue and now - queue[0].ts > lifetime:
             self.fates.lost(queue.popleft(), "expired", now)
@@ -216,7 +217,7 @@ class Link:
         self._preempt_later(preemption, now)
 
     def _resume(self, what: str, now: float) -> None:
-        """What comes to a silent link sets it going again, both ways."""
+        """Ends the silence of a link, both ways, when a packet comes."""
         if self.silent:
             self.silent = False
             self.fates.event(what, now)

@@ -1,6 +1,6 @@
-"""What a profile says of a lab's network: `Profile`, read from TOML.
+"""The profile of a lab's network: `Profile`, read from TOML.
 
-What stands in `[access]` and `[load]` goes for every group that does not say otherwise. A value of
+What stands in `[access]` and `[load]` applies to every group that does not override it. A value of
 a group that is a list stands for as many groups, one for each combination; its name is then a
 pattern: `name = "MSS {mss}, {load_connections} at a time"`.
 """
@@ -38,7 +38,7 @@ class Internet(Part):
 
 
 class Preemption(Part):
-    """Calls take all time slots of a link again and again (Wennström, Brunstrom and Rendón).
+    """Calls take all time slots of a link repeatedly (Wennström, Brunstrom and Rendón).
 
     While they last nothing passes. When they begin, the head of the queue is lost: what the base
     station controller held. Afterwards the link stays silent until the mobile sends something, or
@@ -87,7 +87,7 @@ class Access(Part):
 
 
 class Load(Part):
-    """What a mobile fetches, again and again: objects over connections of its own; a connection
+    """What a mobile fetches, repeatedly: objects over connections of its own; a connection
     that has fetched one asks for the next."""
 
     bytes: PositiveInt | None = Field(None, description="an object's size")
@@ -106,7 +106,7 @@ class Load(Part):
 
     @property
     def path(self) -> str:
-        """What the server is asked for."""
+        """The path that the server is asked for."""
         return f"/seconds/{self.seconds}" if self.seconds else f"/bytes/{self.bytes}"
 
 
@@ -146,7 +146,7 @@ class Profile(Part):
     groups: list[Group] = Field(min_length=1)
 
     def users(self) -> Iterator[tuple[str, Group]]:
-        """Each user's address and group; the address's second byte tells the options."""
+        """Yields each user's address and group; the address's second byte encodes the options."""
         for number, group in enumerate(self.groups):
             for user in range(group.users):
                 yield f"10.{64 + group.options}.{number}.{1 + user}", group

@@ -19,7 +19,7 @@ from tests.recordings.network import SERVER_SIDE, namespace, run, tun
 
 OPTIONS = range(4)
 PRIORITY = 10
-"""In real time, before what else the machine does."""
+"""The real-time priority, above what else the machine does."""
 READY = 1.0
 """Seconds that the servers' program may take to listen."""
 

@@ -1,4 +1,4 @@
-"""The emulated link, in a clock of the test's own: who gets what, when."""
+"""The emulated link, in a clock of the test's own: which packets arrive, and when."""
 
 import heapq
 import itertools
@@ -15,7 +15,7 @@ SECOND_AT_8000 = bytes(1000)
 
 
 class World:
-    """A clock, and who is told of packets: (what, number or packet, when)."""
+    """A clock that also records fates of packets: (what, number or packet, when)."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, int, Callable[[float], None]]] = []
@@ -63,7 +63,7 @@ def up(world: World, made: Link, packet: bytes, ts: float) -> None:
     world.at(ts, lambda now: made.up(packet, now))
 
 
-def test_one_packet_after_the_other() -> None:
+def test_link_serves_one_packet_after_the_other() -> None:
     world, made = link()
     down(world, made, 0, 0.5, 10)
     world.run(20)
@@ -74,21 +74,21 @@ def test_one_packet_after_the_other() -> None:
     ]
 
 
-def test_the_way_up_has_a_rate_of_its_own() -> None:
+def test_uplink_has_its_own_rate() -> None:
     world, made = link()
     up(world, made, bytes(100), 1)  # 0.2 s at 4,000 bit/s
     world.run(20)
     assert world.seen == [("at Gi", 100, 1.45)]
 
 
-def test_an_idle_link_is_set_up_first() -> None:
+def test_idle_link_is_set_up_first() -> None:
     world, made = link(setup=0.5)
     down(world, made, 0, 1, 10)
     world.run(20)
     assert [ts for _, _, ts in world.seen] == [1.75, 2.75, 11.75]
 
 
-def test_a_full_queue_takes_nothing_more() -> None:
+def test_full_queue_drops_new_packets() -> None:
     world, made = link(queue=2000)  # one is being sent, two wait
     down(world, made, 0, 0.1, 0.2, 0.3)
     world.run(20)
@@ -96,7 +96,7 @@ def test_a_full_queue_takes_nothing_more() -> None:
     assert [number for what, number, _ in world.seen if what == "delivered"] == [1, 2, 3]
 
 
-def test_what_waits_too_long_is_dropped() -> None:
+def test_packet_that_waits_too_long_is_dropped() -> None:
     world, made = link(lifetime=1.5)
     down(world, made, 0, 0.1, 0.2)
     world.run(20)  # the third would begin after 1.8 s
@@ -106,7 +106,7 @@ def test_what_waits_too_long_is_dropped() -> None:
 CALLS = Preemption(every=10, seconds=3, flush=1500, uplink_lifetime=2)
 
 
-def test_calls_flush_the_head_and_the_mobile_sets_it_going() -> None:
+def test_calls_flush_the_queues_head_and_the_mobile_ends_the_silence() -> None:
     world, made = link(preemption=CALLS)
     down(world, made, 9.5, 9.6, 9.7, 9.8)
     up(world, made, bytes(100), 11.5)  # waits for 1.5 s
@@ -123,7 +123,7 @@ def test_calls_flush_the_head_and_the_mobile_sets_it_going() -> None:
     ]
 
 
-def test_what_the_mobile_holds_too_long_is_gone_and_the_server_sets_it_going() -> None:
+def test_mobile_drops_what_it_holds_too_long_and_the_server_ends_the_silence() -> None:
     world, made = link(preemption=CALLS)
     down(world, made, 9.5, 9.6, 9.7, 15)
     up(world, made, bytes(100), 10.5)
@@ -140,13 +140,13 @@ def test_what_the_mobile_holds_too_long_is_gone_and_the_server_sets_it_going() -
     ]
 
 
-def test_calls_come_again() -> None:
+def test_calls_recur() -> None:
     world, _ = link(preemption=CALLS)
     world.run(30)
     assert [ts for what, _, ts in world.seen if what == "preempted"] == [10, 23]
 
 
-def test_a_handover_slows_the_link_and_loses_nothing() -> None:
+def test_handover_slows_the_link_and_loses_nothing() -> None:
     world, made = link(handover=Handover(at=[5], seconds=3, rate=0.5))
     down(world, made, 4.5, 4.6, 4.7)
     world.run(20)
@@ -158,7 +158,7 @@ def test_a_handover_slows_the_link_and_loses_nothing() -> None:
     ]
 
 
-def test_losses_on_the_air_are_as_many_as_asked() -> None:
+def test_losses_on_the_air_have_the_given_probability() -> None:
     world, made = link(rate=8e6, loss=0.1)
     down(world, made, *(0.01 * k for k in range(10_000)))
     world.run(1000)
@@ -167,7 +167,7 @@ def test_losses_on_the_air_are_as_many_as_asked() -> None:
     assert len(world.seen) == 10_000
 
 
-def test_blocks_sent_again_delay_what_follows_and_keep_the_order() -> None:
+def test_retransmitted_radio_blocks_delay_later_packets_and_keep_the_order() -> None:
     world, made = link(rate=8e6, repeats=0.3, repeat_delay=0.5)
     down(world, made, *(0.01 * k for k in range(1000)))
     world.run(1000)
@@ -177,7 +177,7 @@ def test_blocks_sent_again_delay_what_follows_and_keep_the_order() -> None:
     assert max(ts - 0.01 * k for k, ts in enumerate(times)) > 0.75
 
 
-def test_the_rate_is_drawn_anew() -> None:
+def test_rate_of_a_shared_link_changes() -> None:
     sharing = {"rates": [8000, 80000], "seconds": 50}
     world, made = link(sharing=sharing)
     down(world, made, *(10 * k for k in range(100)))
@@ -186,7 +186,7 @@ def test_the_rate_is_drawn_anew() -> None:
     assert delays == {0.35, 1.25}
 
 
-def test_others_are_the_same_for_the_same_chances() -> None:
+def test_rates_of_a_shared_link_depend_only_on_the_seed_for_others() -> None:
     sharing = {"rates": [8000, 80000], "seconds": 50}
     rates = []
     for own in (1, 7):
@@ -206,7 +206,7 @@ def test_others_are_the_same_for_the_same_chances() -> None:
     assert set(rates[0]) == {8000, 80000}
 
 
-def test_the_internet_keeps_the_order_and_loses_what_it_says() -> None:
+def test_internet_path_keeps_the_order_and_loses_the_given_share() -> None:
     world = World()
     path = Path(Internet(delay=0.1, jitter=0.05, loss=0.1), world, Random(1))
     arrived: list[tuple[int, float]] = []

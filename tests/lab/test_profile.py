@@ -1,4 +1,4 @@
-"""Profiles: what is shared, what a list stands for, what is refused."""
+"""Profiles: shared settings, lists, rejected input."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_groups_take_what_they_do_not_say(tmp_path: Path) -> None:
+def test_groups_inherit_shared_settings(tmp_path: Path) -> None:
     groups = '[[groups]]\nname = "a"\naccess.rate = 9000\nusers = 2\ntimestamps = false\n'
     profile = read(written(tmp_path, groups + '[[groups]]\nname = "b"\nsack = false\n'))
     a, b = profile.groups
@@ -34,7 +34,7 @@ def test_groups_take_what_they_do_not_say(tmp_path: Path) -> None:
     assert [address for address, _ in profile.users()] == ["10.65.0.1", "10.65.0.2", "10.66.1.1"]
 
 
-def test_a_list_stands_for_a_group_each(tmp_path: Path) -> None:
+def test_each_value_of_a_list_makes_a_group(tmp_path: Path) -> None:
     text = (
         '[[groups]]\nname = "{mss}, {load_connections}"\nmss = [500, 1000]\nwindow_segments = 4\n'
     )
@@ -48,18 +48,18 @@ def test_a_list_stands_for_a_group_each(tmp_path: Path) -> None:
     }
 
 
-def test_a_load_is_of_bytes_or_of_seconds(tmp_path: Path) -> None:
+def test_load_with_bytes_and_seconds_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="bytes or seconds"):
         read(written(tmp_path, '[[groups]]\nname = "a"\nload.seconds = 5\n'))
 
 
-def test_what_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_unknown_setting_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="rates"):
         read(written(tmp_path, '[[groups]]\nname = "a"\naccess.rates = 9000\n'))
 
 
 @pytest.mark.parametrize("file", PROFILES, ids=lambda file: file.stem)
-def test_the_studies_profiles_can_be_read(file: Path) -> None:
+def test_profiles_of_the_studies_can_be_read(file: Path) -> None:
     profile = read(file)
     names = [group.name for group in profile.groups]
     assert len(set(names)) == len(names)

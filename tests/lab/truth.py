@@ -1,4 +1,4 @@
-"""Writes what a recording says, by the recording's own clock."""
+"""Writes a recording's ground truth, by the recording's own clock."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ class Compressed:
 
 
 class Truth:
-    """Gi's capture, and what became of packets. offset: of the recording's clock to the host's."""
+    """Gi's capture, and the fates of packets. offset: of the recording's clock to the host's."""
 
     def __init__(self, captures: Path, folder: Path, offset: float) -> None:
         self.captures, self.folder, self.offset = captures, folder, offset
@@ -67,7 +67,7 @@ class Truth:
         self.stack.close()
 
     def frame(self, packet: bytes, now: float) -> int:
-        """A packet passes Gi; its number, from 1 on."""
+        """Writes a packet that passes Gi; returns its number, from 1 on."""
         seconds, fraction = divmod(now + self.offset, 1)
         kept = packet[:SNAP_LENGTH]
         head = struct.pack("<IIII", int(seconds), int(fraction * 1e6), len(kept), len(packet))
@@ -91,7 +91,7 @@ class Truth:
 
 
 def _named(packet: bytes) -> Sequence[object]:
-    """ip_len, src, sport, dst, dport, seq of a TCP packet over IPv4."""
+    """Returns ip_len, src, sport, dst, dport, seq of a TCP packet over IPv4."""
     header = 4 * (packet[0] & 15)
     (length,) = struct.unpack_from(">H", packet, 2)
     source, destination = IPv4Address(packet[12:16]), IPv4Address(packet[16:20])

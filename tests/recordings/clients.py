@@ -28,11 +28,11 @@ def curl(*targets: str, site: str = "", options: str = "", body: int = 0) -> Cli
         if body:
             command += ["--data-binary", "@-"]
         done = subprocess.run(command, input=text(body), stdout=subprocess.PIPE, check=False)
-        told = [json.loads(line) for line in done.stdout.splitlines()]
-        if sum(each["num_connects"] for each in told) > 1:
+        transfers = [json.loads(line) for line in done.stdout.splitlines()]
+        if sum(each["num_connects"] for each in transfers) > 1:
             raise RuntimeError(f"more than one connection: {command}")
         failed = f"curl: exit status {done.returncode}" if done.returncode else ""
-        return Seen(*counted(told, body), failed)
+        return Seen(*counted(transfers, body), failed)
 
     return client
 

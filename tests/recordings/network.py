@@ -98,13 +98,13 @@ class Link(threading.Thread):
         super().__init__(daemon=True)
         self.ends, self.delay, self.rate = ends, delay, rate
         self.free: dict[tuple[int, bytes], float] = defaultdict(float)
-        self.under_way: list[tuple[float, int, int, bytes]] = []
+        self.in_flight: list[tuple[float, int, int, bytes]] = []
         self.count = itertools.count()
         self.done, self.wake = os.pipe()
 
     def run(self) -> None:
         while True:
-            due = self.under_way[0][0] - time.monotonic() if self.under_way else None
+            due = self.in_flight[0][0] - time.monotonic() if self.in_flight else None
             ready, _, _ = select.select([*self.ends, self.done], [], [], due and max(due, 0))
             if self.done in ready:
                 return
@@ -119,11 +119,11 @@ class Link(threading.Thread):
                 start = max(time.monotonic(), self.free[side, mobile])
                 sent = self.free[side, mobile] = start + 8 * len(packet) / self.rate
                 arrival = sent + self.delay
-                heapq.heappush(self.under_way, (arrival, next(self.count), 1 - side, packet))
+                heapq.heappush(self.in_flight, (arrival, next(self.count), 1 - side, packet))
 
     def deliver(self) -> None:
-        while self.under_way and self.under_way[0][0] <= time.monotonic():
-            _, _, side, packet = heapq.heappop(self.under_way)
+        while self.in_flight and self.in_flight[0][0] <= time.monotonic():
+            _, _, side, packet = heapq.heappop(self.in_flight)
             with suppress(OSError):
                 os.write(self.ends[side], packet)
 

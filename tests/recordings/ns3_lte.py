@@ -7,7 +7,7 @@ became of each packet.
 Eight mobiles move through two cells, with handovers, and fetch pages and files of 0.1 to 4 MB from
 a server 20 ms away. FOLDER gets gi.pcap.zst (snap length 120), frames_lost.csv.zst and
 losses_unseen.csv.zst, as `tests.accuracy` reads them. ns-3's mobiles send no D-SACK and know no
-PAWS; after a timeout its NewReno sends all again that is not acknowledged.
+PAWS; after an RTO expiry its NewReno retransmits all that is not acknowledged.
 """
 
 import argparse
@@ -27,7 +27,7 @@ MOBILES = 8
 FILES = (100e3, 400e3, 1500e3, 4000e3)
 SNAP = 120
 UNDECIDED_S = 3.0
-"""What was sent less than so long before the end may still be on its way."""
+"""What was sent less than so long before the end may still be in flight."""
 START = 1_401_703_200
 """2014-06-02 10:00 UTC."""
 PPP, RAW = 9, 101

@@ -110,7 +110,7 @@ NUMBERS = {"anna": 101, "bert": 102, "cleo": 103, "slow": 104, "silent": 105}
 
 class Ask(NamedTuple):
     """A run of radclient, which sends all its messages from one port, one after another or some at
-    once, and again what is not answered within a second or two."""
+    once, and retransmits what is not answered within a second or two."""
 
     kind: str
     messages: tuple[str, ...]
@@ -127,13 +127,15 @@ def acct(*messages: str, nas: str = "192.0.2.1", at_once: int = 1) -> Ask:
 
 
 def login(name: str, password: str = "right") -> str:
-    told = f"User-Name = {name}, User-Password = {password}"
-    return f"{told}, Calling-Station-Id = 491700000{NUMBERS[name]}, Service-Type = Framed-User"
+    attributes = f"User-Name = {name}, User-Password = {password}"
+    return (
+        f"{attributes}, Calling-Station-Id = 491700000{NUMBERS[name]}, Service-Type = Framed-User"
+    )
 
 
 def message(status: str, session: str, *attributes: str) -> str:
-    told = (f"Acct-Status-Type = {status}", f'Acct-Session-Id = "{session}"', *attributes)
-    return ", ".join(told)
+    parts = (f"Acct-Status-Type = {status}", f'Acct-Session-Id = "{session}"', *attributes)
+    return ", ".join(parts)
 
 
 start, interim, stop = (partial(message, each) for each in ("Start", "Interim-Update", "Stop"))
@@ -228,16 +230,16 @@ COLUMNS = {
 
 
 def truth(output: str) -> list[dict[str, object]]:
-    """A row for each message, from what radclient said."""
+    """A row for each message, from what radclient printed."""
     messages = MESSAGE.findall(output)
     replied = {number for way, _, number, *_ in messages if way == "Received"}
     rows: list[dict[str, object]] = []
     for way, code, number, *ends, lines in messages:
-        sent, told = way == "Sent", dict(ATTRIBUTE.findall(lines))
+        sent, attributes = way == "Sent", dict(ATTRIBUTE.findall(lines))
         nas, port = ends[:2] if sent else ends[2:]
         row: dict[str, object] = {"code": code, "nas": nas, "nas_port": port, "id": number}
         for column, names in COLUMNS.items():
-            row[column] = next((told[name] for name in names if name in told), "")
+            row[column] = next((attributes[name] for name in names if name in attributes), "")
         rows.append(row | {"answered": str(number in replied).lower() if sent else ""})
     return rows
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from exchange import Packet, partition
+from packet_script import Packet, partition
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 from schemas import TABLES

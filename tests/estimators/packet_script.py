@@ -174,7 +174,7 @@ def partition(
     flight_size_bytes: int = 4500,
     span: tuple[int, int] = FOREVER,
 ) -> UserPartition:
-    """The exchange's connections; span: as of Bucket."""
+    """The exchange's connections; span: as in UserPartition."""
     return UserPartition(*packets(exchange), Settings("net", flight_size_bytes), span)
 
 
@@ -194,7 +194,7 @@ def flows(exchange: str | Iterable[Packet]) -> list[dict]:
 def tables(
     exchange: str | Iterable[Packet], flight_size_bytes: int = 4500
 ) -> dict[str, list[dict]]:
-    """Rows of each table of a bucket; by user, then by their first packet."""
+    """Rows of each table of a user partition; by user, then by their first packet."""
     made = partition(exchange, flight_size_bytes)
     return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
 
