@@ -107,8 +107,8 @@ def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:
 def _by_hour(clean, user):
     """Return (link of each CleanAck, user of each link, hour of each link).
 
-    A link is a user in an hour. The first array is int64[K], NO_OWNER without a user; the others are
-    int64[L]. user: int64[K], the user of each ACK. A user's ACKs are next to each other.
+    A link is a user in an hour. The first array is int64[K], NO_OWNER without a user; the others
+    are int64[L]. user: int64[K], the user of each ACK. A user's ACKs are next to each other.
     """
     owner = np.full(len(user), NO_OWNER)
     users, hours = np.empty(len(user), np.int64), np.empty(len(user), np.int64)

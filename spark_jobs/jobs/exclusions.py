@@ -29,8 +29,8 @@ CAPTURE_TABLES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 def forgotten_unit(network: str) -> Unit:
     """Return the unit that records a network's forgotten users.
 
-    Its facts hold the users' spans (see capture/removal_filter.py). They also say in which other networks
-    the names of these users mean the same users:
+    Its facts hold the users' spans (see capture/removal_filter.py). They also say in which other
+    networks the names of these users mean the same users:
 
     own_names: true if in all networks (see has_unique_names)
     far_in: the networks in which no other user has these addresses (see

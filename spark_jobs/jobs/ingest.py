@@ -184,7 +184,7 @@ def _failed_outcome(
 def _choose_variants(
     outcomes: dict[CaptureFile, CaptureOutcome | None],
 ) -> dict[CaptureFile, list[str]]:
-    """Of several files with one capture name, keep one in `outcomes`.
+    """Keep one outcome of each capture name.
 
     The other files fail if their content differs; else they are removed from `outcomes`. Returns
     notes on the removed files, by the file that is kept.

@@ -1,10 +1,9 @@
 """Rebuilding of a lost catalog from Iceberg's metadata and the Parquet files.
 
 Iceberg's metadata have the published files, and the facts that are in no file (see
-Warehouse.read_iceberg_metadata). The captures are known from their rows of ingest_log. Nothing has the
-inputs of a day's tables: the next run makes these tables again, and until then readers see them as
-they
-are.
+Warehouse.read_iceberg_metadata). The captures are known from their rows of ingest_log. Nothing has
+the inputs of a day's tables: the next run makes these tables again, and until then readers see them
+as they are.
 """
 
 from __future__ import annotations

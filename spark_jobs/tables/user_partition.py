@@ -75,9 +75,8 @@ class UserPartition:
     """A user partition's packets, connections and estimates.
 
     settings: those of the network.
-    span: (begin, end) in µs; connections that start in [begin, end) are `starts_in_window`: they get rows.
-    application_log: rows of that table that
-    may be about the connections.
+    span: (begin, end) in µs. Connections that start in [begin, end) get rows (`starts_in_window`).
+    application_log: rows of that table that may be about the connections.
 
     Shapes of arrays: [C] has one element a connection, [U] one a user.
     """

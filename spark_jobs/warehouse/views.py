@@ -120,12 +120,13 @@ def _read(
     same_columns: all files have the same columns. renamed: columns with former names, and today's.
     """
     columns = ", ".join(f'"{former}" as "{name}"' for former, name in renamed)
+    rename = f"rename ({columns}) " if columns else ""
     paths = ", ".join(map(_sql_string, duckdb_paths(files)))
     hive = ", ".join(
         f"{_sql_string(c.name)}: {_sql_string(sql_type(c.stored_type))}" for c in table.partitions
     )
     return (
-        f"select *{f' rename ({columns})' if columns else ''} from read_parquet([{paths}], union_by_name = {not same_columns}, "
+        f"select * {rename}from read_parquet([{paths}], union_by_name = {not same_columns}, "
         f"hive_partitioning = true, hive_types = {{{hive}}})"
     )
 

@@ -2,10 +2,8 @@
 of `make bench-scale`.
 
 The kinds of traffic: one user with a third of all packets; one user partition with ten times the
-packets of the others,
-and a day of a million users with ten packets each (GISCOPE_BENCH_USERS sets
-another number). each
-in a process of its own on one core. The results are packets/s from
+packets of the others; a day of a million users with ten packets each (GISCOPE_BENCH_USERS sets
+another number). Each runs in a process of its own on one core. The results are packets/s from
 capture to flows, their ratio to those of tests.bench.mix's file, the largest resident size, and the
 longest task's share of the packets and of the tasks' time.
 """

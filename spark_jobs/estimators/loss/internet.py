@@ -159,7 +159,7 @@ class Transmission(NamedTuple):
     ip_id: np.int64
     """Its IP ID; NONE: IP IDs do not show the order of sending."""
     pushed: bool
-    """Whether nothing more was in the server's buffer."""
+    """True if nothing more was in the server's buffer."""
 
 
 class Delays(NamedTuple):

@@ -135,11 +135,11 @@ class Feedback(NamedTuple):
     sack_edges: np.ndarray
     """uint32[..]: the SACK edges to which the ACKs point."""
     sack_permitted: bool
-    """Whether SACK is permitted."""
+    """True if SACK is permitted."""
     highest_ack: int
     """The highest acknowledgment number."""
     sends_d_sack: bool
-    """Whether the mobile reports by D-SACK (RFC 2883) what it received twice: it has done so."""
+    """True if the mobile has sent a D-SACK, so that it reports what it receives twice (RFC 2883)."""
     delayed_ack_cost: float
     """Cost if the ACK for a single segment waited for the next segment (see `costs`)."""
     max_rtt: int
@@ -171,7 +171,7 @@ class UserObservation(NamedTuple):
     summaries: np.ndarray
     """SUMMARY[connections]"""
     d_sack: bool
-    """Whether an ACK of any connection has a D-SACK."""
+    """True if an ACK of any connection has a D-SACK."""
 
 
 @making

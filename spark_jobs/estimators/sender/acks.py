@@ -30,7 +30,7 @@ class Ack(NamedTuple):
     ts_ecr: np.int64
     """The timestamp that it echoes, or NONE."""
     has_data: bool
-    """Whether it carries data, a SYN or a FIN."""
+    """True if it carries data, a SYN or a FIN."""
     sack_at: np.int64
     """Index of its first SACK edge."""
     sack_count: np.int64
@@ -52,9 +52,9 @@ class SackNews(NamedTuple):
     flight: np.int64
     """Bytes in flight when this segment was sent."""
     original_arrived: bool
-    """Whether one of the segments was sent but once, before the last RTO expiry."""
+    """True if one of the segments was sent only once, before the last RTO expiry."""
     d_sack_of_rto: bool
-    """Whether a D-SACK covers the segment that the last RTO expiry retransmitted first."""
+    """True if a D-SACK covers the segment that the last RTO expiry retransmitted first."""
 
 
 @inner

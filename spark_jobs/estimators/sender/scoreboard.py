@@ -81,9 +81,9 @@ class AckedSegments(NamedTuple):
     retransmitted_at: np.int64
     """When a segment that was retransmitted was last sent, or NONE (µs)."""
     retransmitted: bool
-    """Whether some of the segments had been retransmitted."""
+    """True if some of the segments had been retransmitted."""
     original_arrived: bool
-    """Whether some of them had been sent but once, before the last RTO expiry."""
+    """True if some of them had been sent only once, before the last RTO expiry."""
 
 
 @inner
