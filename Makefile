@@ -59,6 +59,10 @@ entries: .venv/ready ## List again the functions that a first run compiles
 	$(RUN) giscope run --warehouse $$caches/warehouse --networks infra/networks.toml tests/data/captures && \
 	$(RUN) python -m spark_jobs.compiled.entries && rm -r $$caches
 
+docs: .venv/ready ## Write docs/schema.md and docs/reference.md anew, after the schemas and the commands' help
+	@$(RUN) giscope schema --format markdown > docs/schema.md
+	@$(RUN) python -m typer spark_jobs.cli utils docs --name giscope --title Commands > docs/reference.md
+
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
 	@$(RUN) python -m tests.bench.peers
@@ -79,4 +83,4 @@ clean: ## Remove everything that the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint audit accuracy studies record-studies entries bench bench-scale profile clean
+.PHONY: docs help demo airflow dashboards test slow lint audit accuracy studies record-studies entries bench bench-scale profile clean
