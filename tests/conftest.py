@@ -1,5 +1,5 @@
-"""What tests share: the shipped captures, taken through the whole main job once; a network and an
-empty warehouse; jobs without Spark."""
+"""Fixtures and helpers of all tests: the shipped captures, taken through the whole main job once; a
+network and an empty warehouse; jobs without Spark."""
 
 import os
 import shutil

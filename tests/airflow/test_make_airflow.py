@@ -219,7 +219,7 @@ def test_pages_show_networks_and_days(server: Server, browser: Browser):
 
 @pytest.mark.usefixtures("killed")
 def test_backfill_repeats_the_day_and_changes_nothing(server: Server):
-    """As docs/operations.md says it."""
+    """The command is the one in docs/operations.md."""
     guide = (ROOT / "docs/operations.md").read_text()
     (line,) = re.findall(r"^infra/airflow/airflow (backfill create .*)$", guide, re.MULTILINE)
     [first] = server.runs()

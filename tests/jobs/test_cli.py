@@ -25,7 +25,7 @@ COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sq
 
 @dataclass
 class Answer:
-    """What a command printed and how it ended."""
+    """A command's output and exit status."""
 
     stdout: str
     stderr: str

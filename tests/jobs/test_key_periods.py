@@ -38,7 +38,7 @@ DAYS = BEFORE, AFTER = date(2004, 3, 2), date(2004, 3, 3)
 BEGINS = 1_078_223_403
 """When the shipped capture does."""
 PACKETS_READ, MIDST = 60_000, 120
-"""Of it, and after how many seconds midnight is to be."""
+"""Seconds of the capture, and seconds from its start to midnight."""
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

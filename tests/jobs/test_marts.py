@@ -701,7 +701,7 @@ MARTS_WITH_USERS = [
 
 @pytest.mark.parametrize("mart", MARTS_WITH_USERS)
 def test_user_groups_are_at_most_the_users_and_hardly_fewer(demo, mart):
-    """Of 48 users in 64 groups about 34 groups have one; of 48 at other times fewer are there."""
+    """48 users are in about 34 of 64 user groups; at other times fewer users are there."""
     [columns] = [table.arrow.names for table in MARTS if table.name == mart]
     groups = (
         "count(distinct user_group)"
@@ -806,7 +806,7 @@ def test_several_makers_never_start_spark(warehouse, monkeypatch):
 
 
 def test_makers_share_the_days_evenly(demo, monkeypatch):
-    """Of three days: each maker as many, in as few rounds as they fit."""
+    """Each maker gets as many of three days, in as few rounds as they fit."""
     first, second, third = days = demo.warehouse.days("day")
     assert list(batches(demo.warehouse, days, 2)) == [[first, second], [third]]
     assert list(batches(demo.warehouse, days, 8)) == [[first], [second], [third]]

@@ -232,7 +232,7 @@ def test_each_row_that_marts_count_gets_one_local_hour(odd):
 
 
 def test_users_fall_evenly_into_the_user_groups(warehouse):
-    """Of 64 000 users, each group has 1000 of them within five standard deviations."""
+    """Each user group has 1000 of 64 000 users, within five standard deviations."""
     users = (
         "select user_group(concat('10.0.', i // 256, '.', i % 256)) as hour from range(64000) t(i)"
     )

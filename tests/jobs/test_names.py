@@ -19,7 +19,7 @@ from spark_jobs.jobs.ingest import ingest
 from spark_jobs.warehouse import VIEWS, Warehouse
 
 LONG = "ü" * 110
-"""Of 220 bytes, and of 660 once percent-quoted."""
+"""A name of 220 bytes, and of 660 once percent-quoted."""
 NAMES = {
     "long": f"{LONG}.pcap",
     "long, quoted": f"{'%[]~+ ' * 35}.pcap",

@@ -135,7 +135,7 @@ def test_measurements_of_a_day(warehouse, demo, network):
     unknown = {"retransmissions": None, "rtt_access_min": None}
     rows = [
         flow(demo, **unseen, lost_internet=None, **unknown),
-        flow(demo, **seen, initiator="unknown", seen="up", **unknown),
+        flow(demo, **seen, initiator="unknown", directions_seen="up", **unknown),
         flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9), **unknown),
     ]
     log = dict.fromkeys(INGEST_LOG.arrow.names)
@@ -350,7 +350,7 @@ def test_capture_that_misses_packets_gives_no_estimate_that_needs_them(
     one_way = what in ("up only", "down only")
     most = 0.01 if what == "nine in ten" else 0.1
     unseen = f"acked_unseen_bytes > {most} * (payload_bytes_down + acked_unseen_bytes)"
-    missed = "seen <> 'both'" if one_way else unseen
+    missed = "directions_seen <> 'both'" if one_way else unseen
     names = sorted(NULL_IN[what])
     counted_columns = ", ".join(f"count({name})" for name in names)
     [(rows, *counts)] = connection.sql(

@@ -121,7 +121,7 @@ def test_the_catalog_of_another_warehouse_is_refused(full, tmp_path):
 
 
 def test_a_catalog_lost_during_a_job_is_refused(full):
-    """By a job that had opened the warehouse."""
+    """The job had opened the warehouse before."""
     full._database.close()
     (full.root / CATALOG).unlink()
     with pytest.raises(UserError, match="does not know this warehouse"):

@@ -171,7 +171,7 @@ def test_erased_snapshots_are_removed_from_the_catalog(catalog, tmp_path):
 
 
 def test_a_table_that_others_changed_is_left_alone(catalog, tmp_path, capsys):
-    """Until they drop it."""
+    """giscope updates the table again once they drop it."""
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "CC")
     warehouse.update_views()
