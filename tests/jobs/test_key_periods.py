@@ -36,9 +36,9 @@ MIDNIGHT = 1_078_272_000
 """2004-03-03 00:00 UTC, s."""
 DAYS = BEFORE, AFTER = date(2004, 3, 2), date(2004, 3, 3)
 BEGINS = 1_078_223_403
-"""When the shipped capture does."""
+"""When the shipped capture begins, s."""
 PACKETS_READ, MIDST = 60_000, 120
-"""Seconds of the capture, and seconds from its start to midnight."""
+"""Packets of the capture that are read, and seconds from its start to the new midnight."""
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
