@@ -1,5 +1,5 @@
-"""What a comparison of two halves must say, by a regression written out, of a frame that has the
-columns of the mart `metrics`."""
+"""An independent computation of what a comparison of two halves must show: a regression written
+out, on a frame that has the columns of the mart `metrics`."""
 
 from datetime import date
 from pathlib import Path
@@ -18,8 +18,8 @@ DAY = date(2004, 3, 1)
 
 
 def of_other_users(true: float, draws: int) -> pd.DataFrame:
-    """A mart `metrics` of networks, each a draw from users of whom a third are there at peak only;
-    at peak the metric is so much higher."""
+    """Return a mart `metrics` of networks, each a random draw from users of whom a third are there
+    at peak only; at peak the metric is higher by `true`."""
     random = np.random.default_rng(7)
     everyone, frames = np.arange(64), []
     for number in range(draws):
@@ -27,18 +27,18 @@ def of_other_users(true: float, draws: int) -> pd.DataFrame:
         for period, users in (("peak", everyone), ("off_peak", everyone[everyone % 3 > 0])):
             there = users[random.random(len(users)) < 0.9]
             noise = random.normal(true * (period == "peak"), 0.1, len(there))
-            bottom = usual[there] * random.lognormal(0, 0.3, len(there))
+            denominator = usual[there] * random.lognormal(0, 0.3, len(there))
             columns = {
                 "network": f"n{number}", "date": DAY, "country": "AA", "access": "gprs", "hour": 10,
                 "period": period, "metric": "setup_delay", "user_group": there, "measured": 5,
-                "top": (level[there] + noise) * bottom, "bottom": bottom,
+                "numerator": (level[there] + noise) * denominator, "denominator": denominator,
             }  # fmt: skip
             frames.append(pd.DataFrame(columns))
     return pd.concat(frames)
 
 
 def selection_of(metrics: pd.DataFrame) -> Selection:
-    """A selection whose mart `metrics` is the frame."""
+    """Return a selection whose mart `metrics` is the frame."""
     connection = duckdb.connect()
     connection.register("frame", metrics)
     connection.execute("create table metrics as select * replace (date::date as date) from frame")
@@ -50,8 +50,8 @@ def selection_of(metrics: pd.DataFrame) -> Selection:
 
 
 def compared(metrics: pd.DataFrame) -> pd.DataFrame:
-    """A row a network and metric with both halves: first, second, low, high (null without an
-    interval) and claimed."""
+    """Return a row per network and metric with both halves: first, second, low, high (null without
+    an interval) and claimed."""
     rows = {}
     for key, of_key in metrics.groupby(["network", "metric"]):
         halves = [of_key[of_key["period"] == half] for half in HALVES]
@@ -71,9 +71,9 @@ def compared(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compared(*halves: pd.DataFrame) -> tuple[float | None, ...]:
-    sums = [half.groupby("user_group")[["top", "bottom"]].sum() for half in halves]
+    sums = [half.groupby("user_group")[["numerator", "denominator"]].sum() for half in halves]
     values = [
-        one["top"].sum() / one["bottom"].sum()
+        one["numerator"].sum() / one["denominator"].sum()
         if len(one) >= 3 and half["measured"].sum() >= 5
         else None
         for one, half in zip(sums, halves, strict=True)
@@ -83,19 +83,21 @@ def _compared(*halves: pd.DataFrame) -> tuple[float | None, ...]:
     error = _error(*sums)
     if not error > 0:
         return *values, None, None, None
-    telling = min(one["bottom"].sum() ** 2 / (one["bottom"] ** 2).sum() for one in sums)
-    t = stats.t(max(telling - 1, 1))
+    effective_groups = min(
+        one["denominator"].sum() ** 2 / (one["denominator"] ** 2).sum() for one in sums
+    )
+    t = stats.t(max(effective_groups - 1, 1))
     difference, reach = values[0] - values[1], t.ppf(0.975) * error
     return *values, difference - reach, difference + reach, 2 * t.sf(abs(difference) / error)
 
 
 def _error(first: pd.DataFrame, second: pd.DataFrame) -> float:
-    """Of the coefficient of the half in a regression weighted by `bottom`, robust to clusters, the
-    groups of users (CR1)."""
+    """Return the standard error of the half's coefficient in a regression weighted by the
+    denominator, robust to clusters, the user groups (CR1)."""
     rows = pd.concat([first.assign(half=1.0), second.assign(half=0.0)])
     x = np.column_stack([np.ones(len(rows)), rows["half"]])
-    weight = rows["bottom"].to_numpy()
-    y = rows["top"].to_numpy() / weight
+    weight = rows["denominator"].to_numpy()
+    y = rows["numerator"].to_numpy() / weight
     bread = np.linalg.inv(x.T @ (weight[:, None] * x))
     residual = y - x @ (bread @ x.T @ (weight * y))
     clusters = rows.index.unique()

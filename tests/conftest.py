@@ -1,5 +1,5 @@
-"""What tests share: the shipped captures, taken through the whole main job once; a network and an
-empty warehouse; jobs without Spark."""
+"""Fixtures and helpers of all tests: the shipped captures, taken through the whole main job once; a
+network and an empty warehouse; jobs without Spark."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 
 os.environ["GISCOPE_KEY"] = "".join(f"{byte:02x}" for byte in range(32))
-"""What pseudonyms are made with: of the processes that tests begin, too."""
+"""The key of the pseudonyms, also for the processes that tests start."""
 
 pytest_plugins = ["catalogs", "live", "superset_server"]
 
@@ -31,22 +31,22 @@ ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"
 CAPTURES = ROOT / "tests/data/captures"
 PUBLIC_CAPTURES = ROOT.parent / "shared/captures/public"
-"""Beside a checkout, or not there."""
+"""Public captures, beside a checkout; they may be absent."""
 TRUTH = ROOT / "tests/data/truth"
 REPORTS = ROOT / "tests/data/reports"
-"""Small captures of what public bug reports tell of."""
+"""Small captures that reproduce public bug reports."""
 DAY = date(2004, 3, 2)
 NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""
 FEW = 20_000
-"""Packets of a capture that is soon read."""
+"""Packets of a capture that is read quickly."""
 CHROMIUM = shutil.which("chromium")
-"""What looks at pages, where it is installed."""
+"""The browser that opens pages, where it is installed."""
 
 
 @pytest.fixture(scope="session")
 def zeek() -> Iterator[None]:
-    """The program zeek is on the PATH."""
+    """Put the program zeek on the PATH."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (zeek_program.environment() or {}).items():
             patch.setenv(name, value)
@@ -55,7 +55,7 @@ def zeek() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def zeek_plugin(zeek: None) -> Iterator[None]:
-    """And it finds the plugin in zeek_scripts/."""
+    """Put zeek on the PATH, and let it find the plugin in zeek_scripts/."""
     folder = zeek_program.plugin()
     if folder is None:
         pytest.skip("the plugin cannot be built: no compiler, or no headers of zeek or OpenSSL")
@@ -77,7 +77,7 @@ EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SUPPRESSED_GROUPS)
 
 @dataclass
 class Demo:
-    """The demo's warehouse and what ingest said of each capture."""
+    """The demo's warehouse, and the outcome of each capture's ingestion."""
 
     warehouse: Warehouse
     ingested: list[CaptureOutcome]
@@ -85,7 +85,7 @@ class Demo:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a zeek one of its tests is skipped for all, so that it is said once."""
+    """Without zeek, skip one of its tests and deselect the others: one line says so."""
     of_zeek = [item for item in items if "zeek" in getattr(item, "fixturenames", ())]
     if of_zeek and zeek_program.environment() is None:
         first, *others = of_zeek
@@ -102,13 +102,13 @@ def networks() -> dict[str, Network]:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
-    """A warehouse with packets, flows, checks and marts of all shipped captures."""
+    """Make a warehouse with packets, flows, checks and marts of all shipped captures."""
     return _demo(tmp_path_factory.mktemp("demo"), networks)
 
 
 @pytest.fixture(scope="session")
 def plain_demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
-    """The same, with the subscribers' addresses, by which the truth calls them."""
+    """Make the demo with plain addresses of subscribers, as the ground truth names them."""
     plain = {
         name: network.model_copy(update={"pseudonyms": "none"})
         for name, network in networks.items()
@@ -128,7 +128,7 @@ def _demo(folder: Path, networks: dict[str, Network]) -> Demo:
 
 @pytest.fixture(scope="session")
 def few_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first packets of two shipped captures, each in its network's folder."""
+    """Write the first packets of two shipped captures, each in its network's folder."""
     folder = tmp_path_factory.mktemp("few")
     for network in ("aa-gprs", "bb-gprs"):
         (folder / network).mkdir()
@@ -151,24 +151,24 @@ def network(networks: dict[str, Network]) -> Network:
 
 @pytest.fixture
 def plain_network(network: Network) -> Network:
-    """Whose subscribers are kept by address and name."""
+    """Return a network whose subscribers keep their addresses and names."""
     return network.model_copy(update={"pseudonyms": "none"})
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Warehouse:
-    """An empty one."""
+    """Return an empty warehouse."""
     return Warehouse(tmp_path / "w")
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Spark: what a task does is the same."""
+    """Run tasks in this process, without Spark: they do the same."""
     run_in_this_process(monkeypatch)
 
 
 def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
-    """Let tasks be run one after the other, without processes of their own."""
+    """Run tasks one after the other, without processes of their own."""
 
     def run_here(task, items, label, done=lambda item, result: None):
         results = []
@@ -182,13 +182,13 @@ def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
 
 
 def count(warehouse: Warehouse, what: str = "packets") -> int:
-    """Rows of a table; what: it, and which of its rows, as SQL."""
+    """Return the number of rows of a table; what: the table and a condition, as SQL."""
     (n,) = warehouse.connect().execute(f"select count(*) from {what}").fetchone()
     return n
 
 
 def contents(root: Path) -> dict[str, tuple]:
-    """Of each table how many rows there are, and a hash of them in any order; sums, which DuckDB
+    """Return the number of rows of each table and a hash of them in any order; sums, which DuckDB
     adds up in any order, to seven digits."""
     connection = Warehouse(root).connect()
 

@@ -1,4 +1,4 @@
-"""Looks at a process and all that it begins: where they listen, how they were called."""
+"""Watch a process and its descendants: the sockets they listen on, and their command lines."""
 
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ PAUSE_S = 0.2
 
 @dataclass
 class Seen:
-    """(program, address) of every socket that takes what others send, and every command line."""
+    """(program, address) of every listening socket, and every command line."""
 
     sockets: set[tuple[str, str]] = field(default_factory=set)
     commands: set[str] = field(default_factory=set)
@@ -25,7 +25,8 @@ class Seen:
         return {found for found in self.sockets if not is_loopback(found[1])}
 
     def look(self, root: psutil.Process) -> None:
-        """Who was once a child is looked at as long as it runs, whoever its parent is then."""
+        """Look at the process and at all that were its descendants, also after their parent
+        ended."""
         for process in [root, *self._family]:
             try:
                 self._family |= {process, *process.children(recursive=True)}
@@ -52,7 +53,7 @@ def is_loopback(address: str) -> bool:
 
 @contextmanager
 def watched(process: subprocess.Popen) -> Iterator[Seen]:
-    """What is seen of a process, more and more, until the block ends."""
+    """Watch a process until the block ends; yield what is seen of it, which grows."""
     root, seen, end = psutil.Process(process.pid), Seen(), Event()
 
     def look() -> None:

@@ -10,7 +10,7 @@ from spark_jobs.warehouse import Unit, Warehouse
 
 
 def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:
-    """Rows of tables as a unit of the day."""
+    """Publish rows of tables as a unit of the day."""
     with warehouse.staging() as staging:
         for table, rows in tables.items():
             staging.write(table, network, day, "test", pa.Table.from_pylist(rows, table.arrow))
@@ -18,7 +18,7 @@ def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None
 
 
 def flow(demo: Demo, **changes: object) -> dict:
-    """A connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
+    """Return a connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
     found = demo.warehouse.connect().sql(
         "from flows where network = 'aa-gprs' and initiator = 'mobile' "
         "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 order by flow_id"

@@ -18,12 +18,13 @@ country = "AA"
 access = "gprs"
 timezone = "Europe/Budapest"
 subscribers = ["10.64.0.0/14"]
-buckets = 1
+user_partitions = 1
 """
 
 
 def write_captures(folder: Path, networks: int, days: int) -> Path:
-    """folder/captures/<network>/<day>.pcap, and folder/networks.toml, whose path is returned."""
+    """Write folder/captures/<network>/<day>.pcap and folder/networks.toml; return the latter's
+    path."""
     with SHIPPED.open("rb") as file:
         data = zstandard.ZstdDecompressor().stream_reader(file).read(1 << 20)
     names = [f"n{n:03d}" for n in range(networks)]
@@ -40,7 +41,7 @@ def write_captures(folder: Path, networks: int, days: int) -> Path:
 
 
 def moved(data: bytes, later: timedelta, packets: int | None = None) -> bytes:
-    """A pcap file's first packets, or all of them, so much later."""
+    """Return a pcap file's first packets, or all of them, with later times."""
     out, at = [data[:PCAP_HEADER_BYTES]], PCAP_HEADER_BYTES
     while at < len(data) and (packets is None or len(out) <= packets):
         seconds, *rest = RECORD.unpack_from(data, at)

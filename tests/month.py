@@ -1,7 +1,7 @@
 """A made-up month: five networks in three time zones, thirty days, from a warehouse of the shipped
 captures: `python -m tests.month build/demo build/month`.
 
-Every connection of a shipped network is copied to some local hours of each day; what is slow gets
+Every connection of a shipped network is repeated in some local hours of each day; what is slow gets
 slower and what is fast faster with the hour's load, by known factors. Dashboards and report are
 tried with it.
 """
@@ -30,16 +30,16 @@ from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
 FIRST, DAYS = date(2004, 3, 1), 30
-COPIED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
-COPIES = 3
-"""Hours of a day to which a connection is copied."""
+REPEATED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
+REPETITIONS = 3
+"""Hours of a day in which a connection is repeated."""
 LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
     0.9, 0.8, 0.7, 0.7, 0.8, 0.8, 0.9, 0.9, 0.8, 0.7, 0.6, 0.4]"""
-"""By local hour."""
+"""The load, by local hour."""
 
 
 @dataclass(frozen=True)
-class Copied:
+class MonthNetwork:
     """A network of the month: which shipped one it is made of, and how much the load is felt."""
 
     name: str
@@ -52,11 +52,11 @@ class Copied:
 
 
 NETWORKS = (
-    Copied("aa-gprs", "AA", "gprs", "Europe/Budapest", "aa-gprs", 0.3),
-    Copied("bb-gprs", "BB", "gprs", "America/Sao_Paulo", "bb-gprs", 0.5),
-    Copied("cc-dialup", "CC", "dialup", "Asia/Tokyo", "cc-dialup", 0.0),
-    Copied("dd-umts", "DD", "umts", "Europe/Budapest", "aa-gprs", 0.2, 10),
-    Copied("ee-lte", "EE", "lte", "Asia/Tokyo", "bb-gprs", 0.1, 100),
+    MonthNetwork("aa-gprs", "AA", "gprs", "Europe/Budapest", "aa-gprs", 0.3),
+    MonthNetwork("bb-gprs", "BB", "gprs", "America/Sao_Paulo", "bb-gprs", 0.5),
+    MonthNetwork("cc-dialup", "CC", "dialup", "Asia/Tokyo", "cc-dialup", 0.0),
+    MonthNetwork("dd-umts", "DD", "umts", "Europe/Budapest", "aa-gprs", 0.2, 10),
+    MonthNetwork("ee-lte", "EE", "lte", "Asia/Tokyo", "bb-gprs", 0.1, 100),
 )
 TIMES = ("setup_delay", "rtt_access", "rtt_internet", "rtt_access_min")
 RATES = (
@@ -69,33 +69,35 @@ def main(source: Path, target: Path) -> None:
     warehouse, sql = Warehouse(target), Warehouse(source).connect()
     known = [_network(of) for of in NETWORKS]
     shipped = Warehouse(source)
-    told = {of.of: next(iter(shipped.published_units("capture", of.of))).facts for of in NETWORKS}
+    facts_of_shipped = {
+        of.of: next(iter(shipped.published_units("capture", of.of))).facts for of in NETWORKS
+    }
     for network, of in zip(known, NETWORKS, strict=True):
         publish_network(warehouse, network)
         for n in range(DAYS):
             day = FIRST + timedelta(days=n)
             with warehouse.staging() as staging:
-                for table in COPIED_TABLES:
-                    rows = sql.sql(_copies(table, of, day)).to_arrow_table()
+                for table in REPEATED_TABLES:
+                    rows = sql.sql(_repeated_rows(table, of, day)).to_arrow_table()
                     rows = rows.select(table.arrow.names).cast(table.arrow)
                     staging.write(table, network.name, day, "month", rows)
                 warehouse.publish(
                     Unit.of_day("day", network.name, day), staging.files, {"inputs": ""}
                 )
             with warehouse.staging() as staging:
-                rows = sql.sql(_copies(INGEST_LOG, of, day)).to_arrow_table()
+                rows = sql.sql(_repeated_rows(INGEST_LOG, of, day)).to_arrow_table()
                 staging.write(
                     INGEST_LOG, network.name, day, "month",
                     rows.select(INGEST_LOG.arrow.names).cast(INGEST_LOG.arrow),
                 )  # fmt: skip
                 unit = Unit("capture", network.name, f"{day}.pcap")
                 facts = {"content": f"{of.name} {day}", "dates": [str(day)]}
-                warehouse.publish(unit, staging.files, told[of.of] | facts)
+                warehouse.publish(unit, staging.files, facts_of_shipped[of.of] | facts)
     check(warehouse, known)
     update_marts(warehouse)
 
 
-def _network(of: Copied) -> Network:
+def _network(of: MonthNetwork) -> Network:
     return Network(
         name=of.name,
         country=of.country,
@@ -105,14 +107,14 @@ def _network(of: Copied) -> Network:
     )
 
 
-def _copies(table: Table, of: Copied, day: date) -> str:
-    """A table's rows on a day: what has a start at COPIES hours, what is of connections with them,
-    the rest moved by days."""
+def _repeated_rows(table: Table, of: MonthNetwork, day: date) -> str:
+    """Return SQL for a table's rows on a day: those with a start in REPETITIONS hours, those of
+    connections with their connections, the rest moved by days."""
     columns = set(table.arrow.names)
     if table is RTT_SAMPLES:
         return f"""
             select rtt_samples.* replace (
-                copied as flow_id, ts + moved as ts, rtt * slow / {of.faster} as rtt
+                new_flow_id as flow_id, ts + moved as ts, rtt * slow / {of.faster} as rtt
             )
             from rtt_samples join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}' and hash(ts) % 20 = 0
@@ -124,23 +126,23 @@ def _copies(table: Table, of: Copied, day: date) -> str:
             else "".join(f", {name} * slow / {of.faster} as {name}" for name in ("rto", "rtt"))
         )
         return f"""
-            select {table.name}.* replace (copied as flow_id, ts + moved as ts{slower})
+            select {table.name}.* replace (new_flow_id as flow_id, ts + moved as ts{slower})
             from {table.name} join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}'
         """
     if table is LINKS:
         return f"""
             with hours as (
-                select distinct "user", date_trunc('hour', start_ts + moved) as copied
+                select distinct "user", date_trunc('hour', start_ts + moved) as new_hour
                 from ({_connections(of, day)})
             )
             select links.* replace (
-                copied as hour, rtt_min / {of.faster} as rtt_min,
+                new_hour as hour, rtt_min / {of.faster} as rtt_min,
                 rtt_median / {of.faster} as rtt_median, rtt_max / {of.faster} as rtt_max,
                 rate * {of.faster} as rate, queue_s / {of.faster} as queue_s
             )
             from links join hours using ("user") where network = '{of.of}'
-            qualify row_number() over (partition by "user", copied order by hour) = 1
+            qualify row_number() over (partition by "user", new_hour order by hour) = 1
         """
     if "start_ts" not in columns:
         days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
@@ -154,41 +156,41 @@ def _copies(table: Table, of: Copied, day: date) -> str:
     if table is CHANNEL_RATES:
         changed[1] = f"{start} + (end_ts - start_ts) * ({slow} / {of.faster}) as end_ts"
     if "flow_id" in columns:
-        changed.append(f"{COPIED} as flow_id")
+        changed.append(f"{NEW_FLOW_ID} as flow_id")
     share = _share(day, "flow_id" if "flow_id" in columns else "start_ts")
     return f"""
-        select * exclude (copy) replace ({", ".join(changed)})
-        from {table.name}, range({COPIES}) as copies(copy)
+        select * exclude (repetition) replace ({", ".join(changed)})
+        from {table.name}, range({REPETITIONS}) as repetitions(repetition)
         where network = '{of.of}' and {share}
     """
 
 
-def _connections(of: Copied, day: date) -> str:
-    """Of each copy: which connection it is of, whose, by how much moved, how much slower."""
+def _connections(of: MonthNetwork, day: date) -> str:
+    """Return SQL for the repetitions: the connection, its user, how far moved, how much slower."""
     start, slow = _when(of, day)
     return f"""
-        select flow_id, "user", start_ts, {COPIED} as copied, {start} - start_ts as moved,
+        select flow_id, "user", start_ts, {NEW_FLOW_ID} as new_flow_id, {start} - start_ts as moved,
             {slow} as slow
-        from flows, range({COPIES}) as copies(copy)
+        from flows, range({REPETITIONS}) as repetitions(repetition)
         where network = '{of.of}' and {_share(day, "flow_id")}
     """
 
 
-COPIED = "(hash(flow_id, copy) >> 2)::bigint"
+NEW_FLOW_ID = "(hash(flow_id, repetition) >> 2)::bigint"
 
 
 def _share(day: date, key: str) -> str:
-    """A quarter of the rows, another each day."""
+    """Return an SQL condition: a quarter of the rows, another each day."""
     return f"hash({key}, '{day}') % 4 = 0"
 
 
-def _when(of: Copied, day: date) -> tuple[str, str]:
-    """A copy's start, and how much slower its hour is."""
+def _when(of: MonthNetwork, day: date) -> tuple[str, str]:
+    """Return SQL for a repetition's start and for how much slower its hour is."""
     midnight = f"timezone('{of.timezone}', timestamp '{day} 00:00:00')"
     hour = (
-        f"case when copy = 0 then 10 + hash(start_ts, '{day}') % 2 "
-        f"when copy = 1 then 3 + hash(start_ts, '{day}') % 4 "
-        f"else hash(start_ts, '{day}', copy) % 24 end"
+        f"case when repetition = 0 then 10 + hash(start_ts, '{day}') % 2 "
+        f"when repetition = 1 then 3 + hash(start_ts, '{day}') % 4 "
+        f"else hash(start_ts, '{day}', repetition) % 24 end"
     )
     into = "(extract(minute from start_ts) * interval 1 minute)"
     start = f"({midnight} + ({hour})::bigint * interval 1 hour + {into})"

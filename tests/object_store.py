@@ -1,4 +1,4 @@
-"""An object store on loopback, and what reaches it."""
+"""An object store (moto) on loopback, and S3 buckets in it."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ NUMBERS = count()
 
 @contextmanager
 def object_store() -> Iterator[dict[str, str]]:
-    """The variables of the environment by which it is reached."""
+    """Start the store; yield the environment variables that a client needs to reach it."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
@@ -28,7 +28,7 @@ def object_store() -> Iterator[dict[str, str]]:
 
 
 def new_bucket(environment: dict[str, str]) -> str:
-    """Makes one; returns its name."""
+    """Make an S3 bucket; return its name."""
     name = f"bucket{next(NUMBERS)}"
     boto3.client(
         "s3",
@@ -36,5 +36,5 @@ def new_bucket(environment: dict[str, str]) -> str:
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         region_name=environment["AWS_REGION"],
-    ).create_bucket(ObjectStore=name)
+    ).create_bucket(Bucket=name)
     return name

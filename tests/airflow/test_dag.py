@@ -62,11 +62,11 @@ def test_dag_loads_with_all_its_steps(airflow):
 
 @pytest.fixture
 def webhook() -> Iterator[HTTPServer]:
-    """A server on this machine that keeps what is posted to it in `posted`."""
+    """Start a server on this machine that keeps what is posted to it in `messages`."""
 
     class Keep(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.server.posted.append(
+            self.server.messages.append(
                 json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             )
             self.send_response(200)
@@ -76,14 +76,14 @@ def webhook() -> Iterator[HTTPServer]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Keep) as server:
-        server.posted = []
+        server.messages = []
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
 
 
 def rows(warehouse: Warehouse, table: Table, where: str = "true") -> list[tuple]:
-    """A table's rows; sums to nine digits, for Spark adds in any order."""
+    """Return a table's rows; sums to nine digits, as Spark adds in any order."""
     found = query(warehouse, f"from {table.name} where {where}")
     return sorted(
         (tuple(f"{v:.9g}" if isinstance(v, float) else v for v in row) for row in found), key=repr
@@ -91,7 +91,7 @@ def rows(warehouse: Warehouse, table: Table, where: str = "true") -> list[tuple]
 
 
 def land(landing: Path, network: str, names: list[str], marker: str = "") -> Path:
-    """Capture files of the demo into the day's landing folder."""
+    """Put capture files of the demo into the day's landing folder."""
     folder = landing / network / DAY.isoformat()
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -101,11 +101,9 @@ def land(landing: Path, network: str, names: list[str], marker: str = "") -> Pat
 
 
 @pytest.mark.slow
-def test_bad_day_is_held_and_reported_the_rest_published_then_mended_and_repeated(
-    airflow, demo: Demo, webhook
-):
-    """One network with a corrupt file, one with a missing file, one good; all mended; once more. Of
-    the held day alone a webhook hears, from Airflow's callback: the server is on this machine."""
+def test_bad_day_is_held_and_reported_then_corrected_and_published(airflow, demo: Demo, webhook):
+    """One network with a corrupt file, one with a missing file, one good; all corrected; a third
+    run. A webhook on this machine gets a message from Airflow's callback, for the held day only."""
     home = airflow.home
     posted = {"config": {"path": f"json://127.0.0.1:{webhook.server_port}"}}
     alerts = json.dumps({"conn_type": "apprise", "extra": posted})
@@ -125,9 +123,9 @@ def test_bad_day_is_held_and_reported_the_rest_published_then_mended_and_repeate
     [held] = query(warehouse, "select distinct network, finding from quality where not passed")
     assert held[0] == "aa-gprs"
     assert "off-peak.pcap" in held[1]
-    [alert] = webhook.posted
-    assert alert["title"] == "giscope: aa-gprs is held back"
-    assert f"aa-gprs {DAY} is held back: {held[1]}" in alert["message"]
+    [message] = webhook.messages
+    assert message["title"] == "giscope: aa-gprs is held back"
+    assert f"aa-gprs {DAY} is held back: {held[1]}" in message["message"]
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",),
     ]  # fmt: skip
@@ -145,11 +143,11 @@ def test_bad_day_is_held_and_reported_the_rest_published_then_mended_and_repeate
     third = run()
     assert third.returncode == 0, third.stdout[-3000:]
     assert sorted(home.glob("warehouse/*/network=*/**/*.parquet")) == files
-    assert webhook.posted == [alert]
+    assert webhook.messages == [message]
 
 
 def land_later(landing: Path, network: str, hours: int) -> None:
-    """The peak hours of aa-gprs as if they were so many hours later, in the folder of their day."""
+    """Put the peak hours of aa-gprs, so many hours later, into the folder of their day."""
     with (CAPTURES / "aa-gprs/peak.pcap.zst").open("rb") as file:
         capture = zstandard.ZstdDecompressor().stream_reader(file).read()
     begins = datetime.combine(DAY, datetime.min.time()) + timedelta(hours=10 + hours)
@@ -160,7 +158,7 @@ def land_later(landing: Path, network: str, hours: int) -> None:
 
 
 @pytest.mark.slow
-def test_days_of_two_time_zones_and_a_file_that_comes_late(airflow, demo: Demo, tmp_path):
+def test_days_of_two_time_zones_with_a_late_file(airflow, demo: Demo, tmp_path):
     """Budapest and Auckland, twelve hours apart, have their peak hours on one UTC day. On the next
     Auckland's captures are missing; a file of Budapest's first day comes with the second's, and
     leaves the day two before as it was."""
@@ -207,7 +205,7 @@ def test_days_of_two_time_zones_and_a_file_that_comes_late(airflow, demo: Demo, 
     untouched = files(before)
     land(landing, "aa-gprs", ["off-peak"])
     land_later(landing, "aa-gprs", 24)
-    assert run(after) != 0  # Auckland waits in vain
+    assert run(after) != 0  # Auckland's captures are missing
     for table in MARTS:
         of_day = f"network = 'aa-gprs' and date = '{DAY}'"
         assert rows(warehouse, table, of_day) == rows(demo.warehouse, table, of_day), table.name
@@ -218,9 +216,9 @@ def test_days_of_two_time_zones_and_a_file_that_comes_late(airflow, demo: Demo, 
 
 
 @pytest.mark.slow
-def test_held_day_is_reported_once_and_holds_no_other(airflow, tmp_path, webhook):
+def test_held_day_is_reported_once_and_holds_no_other_day(airflow, tmp_path, webhook):
     """The next day's packets end no connection of the day that is held: its flows are made anew and
-    come out the same, so it is not judged and reported again."""
+    come out the same, so it is not checked and reported again."""
     file, landing = tmp_path / "networks.toml", tmp_path / "landing"
     file.write_text(
         '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
@@ -241,15 +239,17 @@ def test_held_day_is_reported_once_and_holds_no_other(airflow, tmp_path, webhook
     assert second.returncode == 0, second.stdout[-3000:]
     published = query(Warehouse(tmp_path / "warehouse"), "select distinct date from table1_summary")
     assert published == [(next_day,)]
-    (alert,) = webhook.posted
-    assert f"aa-gprs {DAY} is held back: captures not read to their end" in alert["message"]
+    (message,) = webhook.messages
+    assert f"aa-gprs {DAY} is held back: captures not read to their end" in message["message"]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("zeek_plugin")
 @pytest.mark.parametrize("place", ["bare"], indirect=True)
-def test_what_a_live_zeek_landed_is_the_days(airflow, place, expected, tmp_path):
-    """The day's folder as Zeek made it: logs of packets and of what it did not get."""
+def test_logs_that_a_live_zeek_landed_are_published_for_their_day(
+    airflow, place, expected, tmp_path
+):
+    """The day's folder as Zeek made it: logs of packets and of dropped ones."""
     frames = between(0, 60)
     zeek = place.start()
     place.link.send(frames, "--pps=1000")

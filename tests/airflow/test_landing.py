@@ -48,7 +48,7 @@ def test_a_growing_file_keeps_the_day_open(day):
     assert incomplete_reason(day, then + QUIET_S - 1, QUIET_S)
 
 
-def test_old_file_time_does_not_make_a_fresh_copy_quiet(day):
+def test_old_modification_time_does_not_make_a_new_file_quiet(day):
     then = changed(day, "peak.pcap")
     os.utime(day / "peak.pcap", (0, 0))
     assert incomplete_reason(day, then + 1, QUIET_S)
@@ -60,7 +60,7 @@ def test_marker_makes_it_complete_at_once(day):
     assert incomplete_reason(day, then, QUIET_S) is None
 
 
-def test_marker_that_names_a_missing_file(day):
+def test_marker_that_names_a_missing_file_keeps_the_day_open(day):
     (day / MARKER).write_text("off-peak.pcap\npeak.pcap\n")
     then = changed(day, "peak.pcap")
     reason = incomplete_reason(day, then + 10 * QUIET_S, QUIET_S)
@@ -71,8 +71,8 @@ def test_marker_that_names_a_missing_file(day):
 
 
 @pytest.mark.parametrize("linked", ["network", "day", MARKER])
-def test_links_are_not_followed_by_default(day, tmp_path, linked):
-    """Neither as folders, nor as the marker, whose lines are shown."""
+def test_links_are_followed_only_with_the_setting(day, tmp_path, linked):
+    """Neither for folders, nor for the marker, whose lines are shown."""
     changed(day, "peak.pcap")
     (day / MARKER).touch()
     path = {"network": day.parent, "day": day, MARKER: day / MARKER}[linked]
@@ -87,7 +87,7 @@ def test_a_marker_that_is_a_pipe_is_not_waited_for(day):
     assert incomplete_reason(day, time.time(), QUIET_S) == f"{day / MARKER}: not a regular file"
 
 
-def test_late_days_are_looked_at_as_far_back_as_asked(tmp_path):
+def test_late_days_are_found_as_far_back_as_configured(tmp_path):
     for name in ("2004-02-29", "2004-03-01", "2004-03-02", "2004-03-03"):
         folder = tmp_path / name
         folder.mkdir()

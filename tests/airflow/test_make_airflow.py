@@ -36,7 +36,7 @@ START_S, RUN_S = 120, 1200
 
 
 def until(true: Callable[[], Any], seconds: float) -> Any:
-    """What is awaited, when it comes."""
+    """Wait until the function returns something true; return it."""
     end = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < end, "waited in vain"
@@ -69,7 +69,7 @@ class Server:
         return json.load(build_opener(ProxyHandler({})).open(request, timeout=60))
 
     def runs(self) -> list[dict]:
-        """None before Airflow has read the DAG."""
+        """Return the DAG's runs; none before Airflow has read the DAG."""
         try:
             return self.ask(f"{DAG}/dagRuns")["dag_runs"]
         except HTTPError as error:
@@ -78,7 +78,7 @@ class Server:
             return []
 
     def tasks(self) -> list[dict]:
-        """The task instances of the day's run."""
+        """Return the task instances of the day's run."""
         return self.ask(f"{DAG}/dagRuns/{RUN}/taskInstances?limit=100")["task_instances"]
 
     def task(self, step: str, index: int) -> dict:
@@ -86,13 +86,13 @@ class Server:
         return next(t for t in self.tasks() if (t["task_id"], t["map_index"]) == where)
 
     def at_end(self) -> str | None:
-        """The state of the one run, once it is at its end."""
+        """Return the state of the one run, once it has ended."""
         [run] = self.runs()
         return run["state"] if run["state"] in ("success", "failed") else None
 
 
 def processes(home: Path) -> list[psutil.Process]:
-    """All that an Airflow started."""
+    """Return all processes that an Airflow started."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -135,8 +135,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def killed(server: Server) -> dict:
-    """The task instance whose process is killed while it makes flows; then the run goes on to its
-    end."""
+    """Kill a task's process while it makes flows, and wait for the run's end; return the
+    instance."""
     until(lambda: server.runs(), START_S)
     running = until(
         lambda: next(
@@ -157,7 +157,7 @@ def killed(server: Server) -> dict:
     return running
 
 
-def test_address_is_said_when_it_answers(server: Server):
+def test_address_is_printed_once_the_server_answers(server: Server):
     """At once, with no second try."""
     assert server.ask("/api/v2/monitor/health")["metadatabase"]["status"] == "healthy"
 
@@ -194,7 +194,7 @@ def test_no_log_has_a_subscriber_or_the_key(server: Server, networks: dict[str, 
 
 
 @pytest.mark.usefixtures("killed")
-def test_tasks_bear_their_networks_and_runs_their_days(server: Server):
+def test_tasks_are_named_by_network_and_runs_by_day(server: Server):
     assert [run["dag_run_id"] for run in server.runs()] == [RUN]
     for step in STEPS:
         names = {server.task(step, n)["rendered_map_index"] for n in range(len(NETWORKS))}
@@ -218,8 +218,8 @@ def test_pages_show_networks_and_days(server: Server, browser: Browser):
 
 
 @pytest.mark.usefixtures("killed")
-def test_backfill_runs_the_day_again_and_changes_nothing(server: Server):
-    """As docs/operations.md says it."""
+def test_backfill_repeats_the_day_and_changes_nothing(server: Server):
+    """The command is the one in docs/operations.md."""
     guide = (ROOT / "docs/operations.md").read_text()
     (line,) = re.findall(r"^infra/airflow/airflow (backfill create .*)$", guide, re.MULTILINE)
     [first] = server.runs()
@@ -236,7 +236,7 @@ def test_backfill_runs_the_day_again_and_changes_nothing(server: Server):
 
 
 @pytest.mark.usefixtures("killed")
-def test_taken_port_is_said(server: Server):
+def test_a_port_in_use_is_reported(server: Server):
     second = subprocess.run(
         ["sh", ROOT / "infra/airflow/start.sh"],
         env=server.environment,
@@ -251,7 +251,7 @@ def test_taken_port_is_said(server: Server):
 
 
 @pytest.mark.usefixtures("killed")
-def test_stopped_amid_a_task_leaves_no_process(server: Server):
+def test_stopping_airflow_during_a_task_leaves_no_process(server: Server):
     """Tasks end with Airflow, and the Spark jobs with them. Last here: it stops the server."""
     command = ["tasks", "clear", "--yes", "--task-regex", "ingest", "giscope_daily"]
     subprocess.run([AIRFLOW, *command], env=server.environment, check=True, capture_output=True)

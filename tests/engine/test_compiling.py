@@ -19,7 +19,7 @@ DAY_S = 86400
 
 @pytest.fixture
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which nothing is compiled, and nothing will be."""
+    """Make an empty cache; nothing is compiled into it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(compiling, "_compile", lambda entry: None)
@@ -32,14 +32,14 @@ def _compile_once() -> None:
         compiling.compile_once(executor)
 
 
-def test_it_is_said_once(caches: Path, capsys: pytest.CaptureFixture):
+def test_compiling_is_announced_once(caches: Path, capsys: pytest.CaptureFixture):
     _compile_once()
     _compile_once()
     said = "giscope: compiling the estimators, once: {} of {}\n"
     assert capsys.readouterr().err == said.format(0, OF) + said.format(OF, OF)
 
 
-def test_functions_of_other_sources_go_when_unused_for_a_month(caches: Path):
+def test_functions_of_other_sources_are_removed_when_unused_for_a_month(caches: Path):
     old, recent, other = caches / "numba-old", caches / "numba-recent", caches / "other"
     for folder, days in ((old, 31), (recent, 29), (other, 31)):
         folder.mkdir(parents=True)
@@ -51,7 +51,9 @@ def test_functions_of_other_sources_go_when_unused_for_a_month(caches: Path):
     assert other.exists()
 
 
-def test_nothing_is_said_where_nothing_can_be_kept(caches: Path, capsys: pytest.CaptureFixture):
+def test_nothing_is_announced_where_no_cache_can_be_kept(
+    caches: Path, capsys: pytest.CaptureFixture
+):
     caches.touch()
     _compile_once()
     assert capsys.readouterr().err == ""

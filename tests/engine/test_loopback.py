@@ -1,5 +1,6 @@
-"""Nothing listens beyond loopback unless told. Airflow's processes and Superset's are watched where
-they are started: tests/airflow/test_make_airflow.py, tests/dashboards/test_superset.py."""
+"""Nothing listens beyond loopback unless configured to. Airflow's processes and Superset's are
+watched where they are started: tests/airflow/test_make_airflow.py,
+tests/dashboards/test_superset.py."""
 
 import os
 import subprocess
@@ -39,7 +40,7 @@ else:
 
 
 def run(folder: Path, captures: Path, **settings: str) -> Seen:
-    """What is seen of the main job."""
+    """Run the main job; return what is seen of it."""
     command = [GISCOPE, "run", "--warehouse", folder / "w", "--networks", NETWORKS_FILE, captures]
     with (folder / "log").open("w") as log:
         job = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | settings)
@@ -48,7 +49,7 @@ def run(folder: Path, captures: Path, **settings: str) -> Seen:
     return seen
 
 
-def test_a_listener_that_is_there_is_seen(tmp_path):
+def test_the_watcher_sees_listening_sockets_of_a_process_and_its_children(tmp_path):
     program = tmp_path / "listens.py"
     program.write_text(PLANTED)
     process = subprocess.Popen([sys.executable, program])
@@ -74,8 +75,8 @@ def test_a_run_by_spark_listens_on_loopback(few_captures, tmp_path):
     assert "java" in {program for program, _ in seen.sockets}
 
 
-def elsewhere() -> str | None:
-    """An address of this host beyond loopback."""
+def address_beyond_loopback() -> str | None:
+    """Return an address of this host beyond loopback, or None."""
     found = (at for of in psutil.net_if_addrs().values() for at in of)
     return next(
         (at.address for at in found if at.family.name == "AF_INET" and not is_loopback(at.address)),
@@ -84,25 +85,27 @@ def elsewhere() -> str | None:
 
 
 @pytest.mark.slow
-def test_spark_listens_elsewhere_where_it_is_told(few_captures, tmp_path):
-    """And that is seen."""
-    if not (told := elsewhere()):
+def test_spark_listens_beyond_loopback_when_configured(few_captures, tmp_path):
+    """The watcher sees it."""
+    if not (address_given := address_beyond_loopback()):
         pytest.skip("needs an address beyond loopback")
-    seen = run(tmp_path, few_captures, GISCOPE_MASTER="local[2]", SPARK_LOCAL_IP=told)
-    assert {address.removeprefix("::ffff:") for _, address in seen.beyond_loopback} == {told}
+    seen = run(tmp_path, few_captures, GISCOPE_MASTER="local[2]", SPARK_LOCAL_IP=address_given)
+    assert {address.removeprefix("::ffff:") for _, address in seen.beyond_loopback} == {
+        address_given
+    }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [None, "0.0.0.0"])
-def test_spark_submit_and_the_thrift_server_listen_on_loopback(tmp_path, told):
-    """Unless told, as in a container, whose port is published on loopback."""
+@pytest.mark.parametrize("address_given", [None, "0.0.0.0"])
+def test_spark_submit_and_the_thrift_server_listen_on_loopback(tmp_path, address_given):
+    """Unless configured otherwise, as in a container, whose port is published on loopback."""
     warehouse, port = Warehouse(tmp_path / "w"), free_port()
     publish(warehouse, "AA")
     warehouse.update_views()
     command = [
         SPARK / "bin/spark-submit", "--master", "local[1]",
         "--conf", f"spark.hadoop.hive.server2.thrift.port={port}",
-        *(["--conf", f"spark.hadoop.{BIND}={told}"] if told else []),
+        *(["--conf", f"spark.hadoop.{BIND}={address_given}"] if address_given else []),
         thrift_server.__file__, str(warehouse.root),
     ]  # fmt: skip
     settings = {"SPARK_HOME": str(SPARK), "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
@@ -119,5 +122,5 @@ def test_spark_submit_and_the_thrift_server_listen_on_loopback(tmp_path, told):
     finally:
         server.terminate()
         server.wait(WAIT_S)
-    assert {address for _, address in seen.beyond_loopback} == ({"::"} if told else set())
+    assert {address for _, address in seen.beyond_loopback} == ({"::"} if address_given else set())
     assert len(seen.sockets) > 1

@@ -1,4 +1,4 @@
-"""The session's settings for Iceberg, and what is said where its packages are not to be had."""
+"""The session's settings for Iceberg, and the error where its packages cannot be downloaded."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ for query in queries:
 def started(
     folder: Path, settings: dict[str, str], *queries: str
 ) -> subprocess.CompletedProcess[str]:
-    """A session of its own with these settings in a folder, and each query's rows in a line."""
+    """Run queries in a session with these settings; it prints each query's rows in a line."""
     return subprocess.run(
         [sys.executable, "-c", STARTED, json.dumps([settings, *queries])],
         capture_output=True, text=True, check=False, cwd=folder,
@@ -53,7 +53,7 @@ def started(
         ("https://lake.example/api", {"type": "rest", "uri": "https://lake.example/api"}),
     ],
 )  # fmt: skip
-def test_a_catalog_is_the_same_in_spark(uri, catalog):
+def test_a_catalogs_uri_becomes_settings_of_spark(uri, catalog):
     settings = iceberg_settings(uri, "/w")
     got = {key: settings.get(f"spark.sql.catalog.{CATALOG_NAME}.{key}") for key in catalog}
     assert got == catalog
@@ -64,7 +64,7 @@ def test_a_catalog_of_another_kind_is_refused():
         iceberg_settings("mysql://db/lake", "/w")
 
 
-def test_packages_that_cannot_be_had_are_named_in_one_line(tmp_path):
+def test_packages_that_cannot_be_downloaded_are_named_in_one_line(tmp_path):
     nothing = tmp_path / "ivy.xml"
     nothing.write_text(
         "<ivysettings><settings defaultResolver='here'/><resolvers><filesystem name='here'>"

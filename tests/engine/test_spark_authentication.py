@@ -31,8 +31,8 @@ with urllib.request.urlopen(of_app) as answer:
     print(answer.read().decode())
 print(*(word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or []))
 """
-"""Shuffles, and fetches what is too large to come with a task's result. Then prints what the
-driver's pages, and all command lines, tell."""
+"""Shuffles, and fetches a result too large to come with a task's. Then prints the driver's pages
+and all command lines."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def settings(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def strangers(settings, tmp_path_factory) -> dict[str, Path]:
-    """Folders of settings: without a secret, and with another."""
+def settings_of_others(settings, tmp_path_factory) -> dict[str, Path]:
+    """Make folders of settings: without a secret, and with another."""
     without, other = tmp_path_factory.mktemp("without"), tmp_path_factory.mktemp("other")
     (without / SETTINGS).write_text("spark.authenticate false\n")
     lines = (settings / SETTINGS).read_text().splitlines()
@@ -113,7 +113,7 @@ def master(settings, tmp_path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_who_has_the_secret_works_and_tells_nobody(settings, master, tmp_path):
+def test_jobs_with_the_secret_work_and_do_not_reveal_it(settings, master, tmp_path):
     log = tmp_path / "worker.log"
     with worker(settings, log, master):
         assert says(log, "Successfully registered with master", WAIT_S), log.read_text()
@@ -123,16 +123,16 @@ def test_who_has_the_secret_works_and_tells_nobody(settings, master, tmp_path):
     secret = line.split()[-1]
     assert "spark.authenticate.secret" in done.stdout
     assert "CoarseGrainedExecutorBackend" in done.stdout
-    told = [done.stdout, done.stderr]
-    told += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
-    assert [text for text in told if secret in text] == []
+    texts = [done.stdout, done.stderr]
+    texts += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert [text for text in texts if secret in text] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["without", "other"])
-def test_a_worker_that_has_it_not_is_refused(strangers, master, tmp_path, kind):
+def test_a_worker_without_the_secret_is_refused(settings_of_others, master, tmp_path, kind):
     log = tmp_path / "worker.log"
-    with worker(strangers[kind], log, master):
+    with worker(settings_of_others[kind], log, master):
         assert says(log, "Failed to connect to master", WAIT_S), log.read_text()
         assert not says(log, "Successfully registered with master", 10)
     assert "Registering worker" not in (tmp_path / "master.log").read_text()
@@ -140,11 +140,13 @@ def test_a_worker_that_has_it_not_is_refused(strangers, master, tmp_path, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["without", "other"])
-def test_a_driver_that_has_it_not_is_refused(settings, strangers, master, tmp_path, kind):
+def test_a_driver_without_the_secret_is_refused(
+    settings, settings_of_others, master, tmp_path, kind
+):
     log = tmp_path / "worker.log"
     with worker(settings, log, master):
         assert says(log, "Successfully registered with master", WAIT_S), log.read_text()
-        done = job(strangers[kind], tmp_path, master)
+        done = job(settings_of_others[kind], tmp_path, master)
     assert done.returncode != 0
     assert "All masters are unresponsive" in done.stderr
     assert "Registering app" not in (tmp_path / "master.log").read_text()

@@ -1,5 +1,5 @@
-"""A Spark cluster (master, two workers, each its own process) and a bucket, and no folder that all
-have: what comes of it is what comes of one machine."""
+"""A Spark cluster (master, two workers, each its own process) and an object store, without a shared
+folder, make the same tables as one machine."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ GISCOPE = Path(sys.executable).with_name("giscope")
 
 
 class Cluster:
-    """Its processes, one worker a name, and the environment of who gives it work."""
+    """The cluster's processes, a worker per name, and the environment of its drivers."""
 
     def __init__(self, folder: Path, environment: dict[str, str]):
         port = free_port()
@@ -56,7 +56,7 @@ class Cluster:
             time.sleep(0.2)
 
     def kill(self, name: str) -> None:
-        """A worker with all that it runs."""
+        """Kill a worker with all its processes."""
         worker = psutil.Process(self.processes[name].pid)
         for process in [*worker.children(recursive=True), worker]:
             process.kill()
@@ -82,9 +82,9 @@ def cluster(environment, tmp_path, monkeypatch) -> Iterator[Cluster]:
     made.end()
 
 
-def as_on_one_machine(root: Path, one: Path) -> bool:
-    """Files of the same bytes; but of the marts, whose sums are added in any order, and of what
-    says how long it took, the same rows."""
+def has_the_tables_of_one_machine(root: Path, one: Path) -> bool:
+    """Assert that files have the same bytes; of marts, whose sums are added in any order, and of
+    ingest_log, which has durations, the same rows."""
     assert contents(root) == contents(one)
     warehouse, other = Warehouse(root), Warehouse(one)
     for table in set(TABLES.values()) - {INGEST_LOG, NETWORKS, *MARTS}:
@@ -93,7 +93,7 @@ def as_on_one_machine(root: Path, one: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_a_cluster_makes_of_a_bucket_what_one_machine_makes_of_a_folder(
+def test_a_cluster_makes_the_same_tables_in_an_object_store_as_one_machine_in_a_folder(
     cluster, demo, environment, tmp_path
 ):
     bucket = path_of(f"s3://{new_bucket(environment)}")
@@ -101,14 +101,14 @@ def test_a_cluster_makes_of_a_bucket_what_one_machine_makes_of_a_folder(
         (bucket / "captures" / path.parent.name / path.name).write_bytes(path.read_bytes())
     run = [GISCOPE, "run", "--warehouse", str(bucket / "w"), "--networks", NETWORKS_FILE]
     subprocess.run([*run, str(bucket / "captures")], env=cluster.environment, check=True)
-    assert as_on_one_machine(bucket / "w", demo.warehouse.root)
+    assert has_the_tables_of_one_machine(bucket / "w", demo.warehouse.root)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["packets", "flows"])
 def test_a_worker_that_is_killed_costs_nothing_but_time(cluster, demo, environment, tmp_path, when):
-    """As soon as the first files of a table are written. Captures are in a folder that all have,
-    named as it is called from here."""
+    """It is killed once the first files of a table are written. Captures are in a shared folder,
+    given by a relative path."""
     root = path_of(f"s3://{new_bucket(environment)}/w")
     shutil.copytree(CAPTURES, tmp_path / "captures")
     run = [GISCOPE, "run", "--warehouse", str(root), "--networks", NETWORKS_FILE, "captures"]
@@ -118,4 +118,4 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(cluster, demo, environme
         time.sleep(0.05)
     cluster.kill("two")
     assert job.wait(600) == 0
-    assert as_on_one_machine(root, demo.warehouse.root)
+    assert has_the_tables_of_one_machine(root, demo.warehouse.root)

@@ -50,18 +50,18 @@ def test_results_come_in_the_items_order():
     assert run_tasks(double, [], "double") == []
 
 
-def test_each_result_is_told_with_its_item():
-    told = []
-    run_tasks(double, [1, 2, 3], "double", lambda item, result: told.append((item, result)))
-    assert sorted(told) == [(1, 2), (2, 4), (3, 6)]
+def test_each_result_is_reported_with_its_item():
+    results = []
+    run_tasks(double, [1, 2, 3], "double", lambda item, result: results.append((item, result)))
+    assert sorted(results) == [(1, 2), (2, 4), (3, 6)]
 
 
-def test_a_tasks_error_is_raised_as_it_is():
+def test_a_tasks_error_is_raised_unchanged():
     with pytest.raises(UserError, match="-3: below nought"):
         run_tasks(double, [1, 2, -3, 4], "double")
 
 
-def test_a_killed_process_is_told_in_a_line_and_the_next_tasks_run():
+def test_a_killed_process_is_reported_in_a_line_and_the_next_tasks_run():
     with pytest.raises(UserError) as error:
         run_tasks(die, [1], "die")
     assert str(error.value) == WORKER_KILLED.format("die")
@@ -93,7 +93,7 @@ main(["fail"])
 """
 
 
-def test_what_fails_by_spark_is_told_in_a_line(tmp_path):
+def test_errors_of_tasks_by_spark_are_reported_in_a_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FAILS_BY_SPARK],
         check=False, cwd=tmp_path, capture_output=True, text=True,
@@ -107,7 +107,7 @@ def test_what_fails_by_spark_is_told_in_a_line(tmp_path):
     assert done.returncode == 2
 
 
-def test_no_process_outlives_who_wanted_its_work(tmp_path):
+def test_no_worker_outlives_its_parent(tmp_path):
     script = tmp_path / "waits.py"
     script.write_text(WAITS)
     asked = subprocess.Popen(

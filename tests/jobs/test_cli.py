@@ -25,7 +25,7 @@ COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sq
 
 @dataclass
 class Answer:
-    """What a command printed and how it ended."""
+    """A command's output and exit status."""
 
     stdout: str
     stderr: str
@@ -143,7 +143,7 @@ def _state(folder: Path) -> set[tuple[Path, int, int]]:
     return {(p, p.stat().st_mtime_ns, p.stat().st_size) for p in folder.rglob("*")}
 
 
-def test_sql_says_how_to_write_and_does_then(giscope, demo, tmp_path):
+def test_sql_names_the_option_to_write_and_writes_with_it(giscope, demo, tmp_path):
     copied = tmp_path / "x.csv"
     query = f"copy (select 7 as n) to '{copied}'; select n from read_csv('{copied}')"
     command = ("sql", "--warehouse", demo.warehouse.root, "--format", "csv", query)
@@ -177,8 +177,8 @@ def test_query_that_fails_while_it_runs_gives_one_line(giscope, demo, form):
     [["sql", "--warehouse", ".", "select 1"], ["schema", "--format", "markdown"]],
     ids=lambda command: command[0],
 )
-def test_reader_that_has_gone_ends_it_without_a_word(command, tmp_path):
-    """Buffered, as in a pipe of a shell: the text is written when the program ends, or before."""
+def test_command_ends_silently_when_its_reader_has_closed_the_pipe(command, tmp_path):
+    """Output is buffered, as in a shell's pipe: it is written when the program ends, or before."""
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONUNBUFFERED"}
     read, write = os.pipe()
     os.close(read)
@@ -193,7 +193,7 @@ def test_reader_that_has_gone_ends_it_without_a_word(command, tmp_path):
 
 
 def test_interrupted_query_ends_as_any_interrupted_command(giscope, demo, monkeypatch):
-    """DuckDB hears of Ctrl-C, and says so in words of its own."""
+    """DuckDB raises an error of its own on Ctrl-C."""
 
     def interrupted(*_):
         raise RuntimeError("Query interrupted")
@@ -252,7 +252,7 @@ AA_GPRS = ("--network", "aa-gprs")
         (("marts", "--warehouse", "nowhere"), "no such warehouse"),
     ],
 )
-def test_mistakes_give_one_line_and_status_2(giscope, tmp_path, monkeypatch, args, reason):
+def test_user_errors_give_one_line_and_status_2(giscope, tmp_path, monkeypatch, args, reason):
     monkeypatch.chdir(tmp_path)
     answer = giscope(*args)
     assert answer.status == 2
@@ -262,7 +262,7 @@ def test_mistakes_give_one_line_and_status_2(giscope, tmp_path, monkeypatch, arg
     assert list(tmp_path.iterdir()) == []
 
 
-def test_run_does_all_and_names_the_bad_file(tmp_path):
+def test_run_makes_everything_and_names_the_bad_file(tmp_path):
     captures = tmp_path / "captures" / "bb-gprs"
     captures.mkdir(parents=True)
     shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", captures / "good.pcap.zst")
@@ -286,7 +286,9 @@ def test_run_does_all_and_names_the_bad_file(tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["--keep-going"]], ids=["", "keep-going"])
-def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_process, more):
+def test_missing_capture_is_named_and_the_others_are_ingested(
+    giscope, tmp_path, in_this_process, more
+):
     good, wrong = tmp_path / "good.pcap.zst", tmp_path / "god.pcap.zst"
     good.symlink_to(CAPTURES / "bb-gprs/peak.pcap.zst")
     store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
@@ -298,8 +300,9 @@ def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_pr
     assert logged.stdout == "capture,packets\ngood.pcap,157600\n"
 
 
-def test_mistakes_of_memory(giscope, monkeypatch):
-    """What libraries raise where memory is limited (ulimit -v), or is what an error came of."""
+def test_errors_for_lack_of_memory_are_one_line(giscope, monkeypatch):
+    """Libraries raise these where memory is limited (ulimit -v), directly or as an error's
+    cause."""
     import duckdb
     import pyarrow as pa
 
@@ -352,8 +355,8 @@ def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
     [["--help"], ["schema", "flows"], ["run", "--help"], ["sql", "--warehouse", ".", "select 1"]],
     ids=lambda command: command[0],
 )
-def test_answers_at_once(command, tmp_path):
-    """What takes seconds to import is left to the commands that need it."""
+def test_light_commands_import_no_slow_module(command, tmp_path):
+    """Modules that take seconds to import are left to the commands that need them."""
     code = "import sys; from spark_jobs.cli import main\n"
     code += "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
     code += "print(*sys.modules, file=sys.stderr)"

@@ -33,8 +33,10 @@ print(json.dumps([full[0], full[2], left, again[0], rows, used]))
 def can_mount() -> bool:
     if shutil.which("unshare") is None:
         return False
-    tried = subprocess.run([*IN_A_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False)
-    return tried.returncode == 0
+    run_on_small_disk = subprocess.run(
+        [*IN_A_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False
+    )
+    return run_on_small_disk.returncode == 0
 
 
 pytestmark = [
@@ -48,8 +50,9 @@ def place(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("small")
 
 
-def tried(place: Path, captures: Path, size: int) -> tuple:
-    """With so many bytes: status, lines, files left behind; with enough: status, counts, bytes."""
+def run_on_small_disk(place: Path, captures: Path, size: int) -> tuple:
+    """Run with a disk of `size` bytes: status, stderr, files left; then with enough: status,
+    counts, bytes."""
     giscope = str(Path(sys.executable).with_name("giscope"))
     run = [giscope, "run", "--warehouse", str(place / "w"), "--networks", str(NETWORKS_FILE)]
     done = subprocess.run(
@@ -61,24 +64,26 @@ def tried(place: Path, captures: Path, size: int) -> tuple:
 
 @pytest.fixture(scope="module")
 def enough(place, few_captures) -> tuple[int, str]:
-    """Bytes that a run takes, and its counts."""
-    status, told, _, _, rows, used = tried(place, few_captures, 500 << 20)
-    assert (status, rows.split(",")[0]) == (0, str(2 * FEW)), told
+    """Return the bytes that a run takes, and its counts."""
+    status, stderr, _, _, rows, used = run_on_small_disk(place, few_captures, 500 << 20)
+    assert (status, rows.split(",")[0]) == (0, str(2 * FEW)), stderr
     return used, rows
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.15, 0.3, 0.4, 0.6, 0.9])
-def test_a_full_disk_is_told_in_a_line_and_nothing_is_lost(place, few_captures, enough, share):
+def test_a_full_disk_is_reported_in_a_line_and_nothing_is_lost(place, few_captures, enough, share):
     used, rows = enough
-    status, told, left, again, counted, _ = tried(place, few_captures, int(share * used))
-    lines = [line for line in told.splitlines() if "in the peak hours" not in line]
+    status, stderr, left, again, counted, _ = run_on_small_disk(
+        place, few_captures, int(share * used)
+    )
+    lines = [line for line in stderr.splitlines() if "in the peak hours" not in line]
     assert status == 2
-    assert 1 <= len(lines) <= 2, told
+    assert 1 <= len(lines) <= 2, stderr
     assert all(
         re.search(
             rf"{place}.*no space left .*: at least [\d,]+ bytes are needed, [\d,]+ are free", line
         )
         for line in lines
-    ), told
+    ), stderr
     assert left == []
     assert (again, counted) == (0, rows)

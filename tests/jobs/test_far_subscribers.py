@@ -65,7 +65,7 @@ MIDNIGHT = 1_078_272_000
 
 
 def embeddings(address: str) -> list[str]:
-    """Addresses of IPv6 that embed one of IPv4."""
+    """Return the IPv6 addresses that embed an IPv4 address."""
     return [
         str(IPv6Address(0x2002 << 112 | int(ip_address(address)) << 80 | 0x7A11_0000_5D3E)),
         f"64:ff9b::{ip_address(int(ip_address(address)))}",
@@ -87,7 +87,7 @@ ADDRESSES -= {SERVER4, SERVER6}
 
 
 def frames(user: str, server: str, port: int, start_s: float = NOON) -> list[Frame]:
-    """A connection: its set-up, a request and its answer."""
+    """Return a connection: its set-up, a request and its answer."""
     ip = IPv6 if ":" in user else IP
     steps = [
         ("up", "S", 99, 0, 0), ("down", "SA", 499, 100, 0), ("up", "A", 100, 500, 0),
@@ -103,7 +103,7 @@ def frames(user: str, server: str, port: int, start_s: float = NOON) -> list[Fra
 
 
 def packet_log(pairs: list[tuple[str, str]]) -> str:
-    """A packet log of Zeek, of a packet of each pair."""
+    """Return a Zeek packet log with a packet of each pair."""
     return log(
         {
             "ts": f"{NOON + 3600 + i}.000000",
@@ -146,7 +146,7 @@ def conn_log(pairs: list[tuple[str, str]]) -> str:
 
 
 def captures_in(folder: Path) -> Path:
-    """Captures and logs of both networks, of connections between their subscribers."""
+    """Write captures and logs of both networks, with connections between their subscribers."""
     for name, pairs in PAIRS.items():
         mine = folder / name
         mine.mkdir(parents=True)
@@ -158,7 +158,7 @@ def captures_in(folder: Path) -> Path:
 
 
 def file_with(folder: Path, **settings: str) -> Path:
-    """A networks file, with a line more in the networks that are named."""
+    """Write a networks file with one more line in each network named."""
     text = FILE
     for name, line in settings.items():
         text = text.replace(f'name = "{name}"', f'name = "{name}"\n{line}')
@@ -173,7 +173,7 @@ def captures(tmp_path_factory) -> Path:
 
 
 def made(folder: Path, captures: Path, **settings: str) -> tuple[Path, dict[str, Network]]:
-    """A warehouse of both networks with their flows, and these."""
+    """Make a warehouse of both networks with their flows; return it and the networks."""
     networks = load_networks(file_with(folder, **settings))
     store = Warehouse(folder / "w")
     done = ingest(store, [(networks[p.parent.name], p) for p in sorted(captures.glob("*/*"))])
@@ -209,8 +209,8 @@ def test_no_byte_has_an_address_of_either(captures, tmp_path, pseudonyms):
         assert {v4_name, keys[far].key_of_address(direct)} == names(root, far, "user")
 
 
-def test_one_that_is_there_is_found(captures, tmp_path):
-    """Else the test above would be of nothing."""
+def test_the_finder_finds_plain_addresses(captures, tmp_path):
+    """Otherwise the test above would prove nothing."""
     root, _ = made(tmp_path, captures, aa='pseudonyms = "none"', bb='pseudonyms = "none"')
     found = {path.partition("/")[0] for path in Finder(ADDRESSES).in_folder(root)}
     assert {"packets", "flows", "application_log", "links"} <= found
@@ -218,10 +218,8 @@ def test_one_that_is_there_is_found(captures, tmp_path):
     assert one.in_folder(root)
 
 
-def test_of_one_without_pseudonyms_the_other_says_what_its_networks_file_says_of_servers(
-    captures, tmp_path
-):
-    """Its own addresses are where they were, the other's nowhere."""
+def test_a_network_without_pseudonyms_shows_the_others_subscribers_by_pseudonym(captures, tmp_path):
+    """Its own addresses stay where they were, the other's are nowhere."""
     root, networks = made(tmp_path, captures, aa='servers = "hashed"', bb='pseudonyms = "none"')
     assert Finder({A4, A6}).in_folder(root) == []
     assert B4 in names(root, "bb", "user")
@@ -239,7 +237,7 @@ def test_no_byte_of_a_whole_run_has_an_address_of_either(captures, tmp_path):
     assert Finder(ADDRESSES).in_folder(tmp_path / "w") == []
 
 
-def test_plain_addresses_are_everywhere_where_that_is_asked(captures, tmp_path):
+def test_plain_addresses_option_keeps_far_addresses_plain(captures, tmp_path):
     path = file_with(tmp_path)
     done = run(
         "ingest", "--plain-addresses", "--warehouse", tmp_path / "w", "--networks", path,
@@ -249,8 +247,8 @@ def test_plain_addresses_are_everywhere_where_that_is_asked(captures, tmp_path):
     assert {B4, B6} <= names(tmp_path / "w", "aa")
 
 
-def test_a_network_that_is_added_has_the_others_captures_read_again(captures, tmp_path):
-    """And one that changes nothing of theirs does not."""
+def test_captures_are_read_again_once_a_network_with_their_far_ends_is_added(captures, tmp_path):
+    """A network that changes nothing of theirs does not."""
     path = tmp_path / "networks.toml"
     alone, _, _ = FILE.partition('\n[[network]]\nname = "bb"')
     store, capture = Warehouse(tmp_path / "w"), captures / "aa/a.pcap"
@@ -263,8 +261,8 @@ def test_a_network_that_is_added_has_the_others_captures_read_again(captures, tm
 
 
 @pytest.fixture
-def of_days(tmp_path) -> tuple[Warehouse, dict[str, Network]]:
-    """A connection of aa's user with bb's over midnight; bb's users have another name each day."""
+def across_midnight(tmp_path) -> tuple[Warehouse, dict[str, Network]]:
+    """Ingest a connection of aa's user with bb's across midnight; bb's pseudonyms change daily."""
     networks = load_networks(file_with(tmp_path, bb='key_period = "day"'))
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(frames(A4, B4, 2000, MIDNIGHT - 0.2)))
@@ -274,8 +272,10 @@ def of_days(tmp_path) -> tuple[Warehouse, dict[str, Network]]:
     return warehouse, networks
 
 
-def test_the_other_networks_periods_hold(of_days, monkeypatch, tmp_path):
-    warehouse, networks = of_days
+def test_far_ends_change_pseudonym_with_the_key_periods_of_their_network(
+    across_midnight, monkeypatch, tmp_path
+):
+    warehouse, networks = across_midnight
     days = date(2004, 3, 2), date(2004, 3, 3)
     for day in days:
         rows = read_rows(PACKETS, warehouse.files(PACKETS, "aa", day))
@@ -295,8 +295,8 @@ def test_the_other_networks_periods_hold(of_days, monkeypatch, tmp_path):
     assert len(until_midnight.packets.ts) == 4
 
 
-def test_names_of_a_network_that_is_known_no_more_stay():
-    """Though the own network has periods, too."""
+def test_pseudonyms_of_a_network_no_longer_in_the_file_stay():
+    """The own network has key periods, too."""
     day, next_day = date(2004, 3, 2), date(2004, 3, 3)
     own, far = (UserKeys(name, SECRET, key_period="day") for name in ("aa", "bb"))
     name = far.for_day(day).key_of_address(B4)
@@ -310,8 +310,8 @@ def test_names_of_a_network_that_is_known_no_more_stay():
     assert renamed == [far.for_day(next_day).key_of_address(B4)]
 
 
-def test_captures_with_far_subscribers_are_told_from_their_copies(captures, tmp_path):
-    """What a capture's packets are known by is made of their names."""
+def test_duplicates_of_captures_with_far_subscribers_are_detected(captures, tmp_path):
+    """The hashes of a capture's packets are made of the pseudonyms."""
     network = load_networks(file_with(tmp_path))["aa"]
     store, capture, again = Warehouse(tmp_path / "w"), captures / "aa/a.pcap", tmp_path / "b.pcap"
     again.write_bytes(capture.read_bytes()[:-100])
@@ -320,7 +320,7 @@ def test_captures_with_far_subscribers_are_told_from_their_copies(captures, tmp_
     assert "of its packets are in a" in refused.error
 
 
-def test_who_is_forgotten_goes_where_the_address_is_embedded_too(captures, tmp_path):
+def test_a_forgotten_user_is_removed_also_where_ipv6_embeds_the_address(captures, tmp_path):
     root, networks = made(tmp_path, captures)
     # To bb's tables aa's user is a far end, to aa's own one: here a far end of the same network.
     path = tmp_path / "own.pcap"

@@ -1,4 +1,5 @@
-"""Packets to flows: the same whatever the cores, buckets and files; a flow on one day, once."""
+"""Packets to flows: the same for any number of cores, user partitions and files; each connection
+once, on one day."""
 
 from dataclasses import replace
 from datetime import date
@@ -52,13 +53,14 @@ def handshake(ts: int, port: int = 1000) -> list[Frame]:
     ]
 
 
-def test_data_in_fragments_is_data_of_the_flow(warehouse, network):
-    """Three segments of 1,400 B in two fragments each, one round trip, nothing lost."""
+def test_data_in_fragments_counts_for_the_connection(warehouse, network):
+    """Three segments of 1,400 B in two fragments each, one RTT, nothing lost."""
     result = ingest_capture(warehouse, network, REPORTS / "min_ip_fragments.pcap")
     assert (result.error, result.skipped) == (None, {"fragments_joined": 3})
     job.publish_flows(warehouse, [(network, date(2023, 11, 14))])
     asked = """
-        select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, retransmissions, "single"
+        select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, retransmissions,
+            "single"
         from flows
     """
     assert warehouse.connect().sql(asked).fetchall() == [(4200, 0, 0, 0, 0, True)]
@@ -76,7 +78,7 @@ def flows_of(warehouse: Warehouse, network: Network, *days: date) -> pa.Table:
     return warehouse.connect().sql(query).to_arrow_table()
 
 
-def test_flow_across_midnight_is_on_the_day_it_starts(warehouse, network):
+def test_connection_across_midnight_is_on_the_day_it_starts(warehouse, network):
     put(
         warehouse,
         network,
@@ -88,7 +90,7 @@ def test_flow_across_midnight_is_on_the_day_it_starts(warehouse, network):
     assert flow["payload_bytes_down"] == 1000
 
 
-def test_flow_across_midnight_and_captures_is_whole(warehouse, network):
+def test_connection_across_midnight_and_captures_is_whole(warehouse, network):
     put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
     put(warehouse, network, "c.pcap", [down(MIDNIGHT + 9 * US, "A", 1301, 101, 500)])
@@ -96,14 +98,14 @@ def test_flow_across_midnight_and_captures_is_whole(warehouse, network):
     assert (flow["date"], flow["payload_bytes_down"]) == (DAY_BEFORE, 1500)
 
 
-def test_flow_is_followed_for_hours_past_midnight(warehouse, network):
+def test_connection_is_followed_for_hours_past_midnight(warehouse, network):
     talk = [down(MIDNIGHT + hour * HOUR, "A", 301 + hour, 101, 1) for hour in range(20)]
     put(warehouse, network, "a.pcap", [*handshake(MIDNIGHT - 10 * US), *talk])
     (flow,) = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
     assert (flow["date"], flow["payload_bytes_down"]) == (DAY_BEFORE, 20)
 
 
-def test_silence_beyond_the_idle_timeout_begins_a_partial_flow(warehouse, network):
+def test_silence_beyond_the_idle_timeout_begins_a_partial_connection(warehouse, network):
     put(
         warehouse,
         network,
@@ -115,7 +117,7 @@ def test_silence_beyond_the_idle_timeout_begins_a_partial_flow(warehouse, networ
     assert (second["date"], second["initiator"]) == (DAY, "unknown")
 
 
-def test_background_before_midnight_counts(warehouse, network):
+def test_background_traffic_before_midnight_counts(warehouse, network):
     datagram = IP(src="198.51.100.9", dst="10.64.0.1") / UDP(sport=53, dport=53)
     put(
         warehouse,
@@ -128,12 +130,12 @@ def test_background_before_midnight_counts(warehouse, network):
 
 
 def of_user(last: int, frames: list[Frame]) -> list[Frame]:
-    """The same of another user, 10.64.0.<last>."""
+    """Return the same frames of another user, 10.64.0.<last>."""
     mine, others = bytes([10, 64, 0, 1]), bytes([10, 64, 0, last])
     return [replace(frame, data=frame.data.replace(mine, others)) for frame in frames]
 
 
-def test_around_midnight_only_users_who_go_on_are_read(warehouse, plain_network):
+def test_around_midnight_only_users_with_open_connections_are_read(warehouse, plain_network):
     goes_on = [*handshake(MIDNIGHT - HOUR), up(MIDNIGHT + HOUR, "A", 101, 301)]
     returns = handshake(MIDNIGHT - 3 * HOUR) + handshake(MIDNIGHT + HOUR, port=2000)
     frames = goes_on + of_user(2, returns) + of_user(3, handshake(MIDNIGHT + HOUR))
@@ -150,12 +152,12 @@ def test_around_midnight_only_users_who_go_on_are_read(warehouse, plain_network)
     assert read(DAY) == {"10.64.0.1": 4, "10.64.0.2": 3, "10.64.0.3": 3}
 
 
-def shipped(demo, network: str) -> list[dict]:
+def flows_of_demo(demo, network: str) -> list[dict]:
     query = f"select {', '.join(FLOWS.arrow.names)} from flows where network = ? order by flow_id"
     return demo.warehouse.connect().sql(query, params=[network]).to_arrow_table().to_pylist()
 
 
-def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> list[dict]:
+def flows_made_with(tmp_path: Path, network: Network, captures: list[Path]) -> list[dict]:
     warehouse = Warehouse(tmp_path / "otherwise")
     for path in captures:
         assert ingest_capture(warehouse, network, path).error is None
@@ -170,12 +172,14 @@ CAPTURE = CAPTURES / "bb-gprs/peak.pcap.zst"
 @pytest.mark.parametrize("partitions", [1, 5])
 def test_same_flows_with_other_partitions(demo, networks, tmp_path, partitions):
     network = networks["bb-gprs"].model_copy(update={"user_partitions": partitions})
-    assert made_otherwise(tmp_path, network, [CAPTURE]) == shipped(demo, "bb-gprs")
+    assert flows_made_with(tmp_path, network, [CAPTURE]) == flows_of_demo(demo, "bb-gprs")
 
 
 def test_same_flows_when_a_partition_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "MAX_TASK_PACKETS", 2000)
-    assert made_otherwise(tmp_path, networks["bb-gprs"], [CAPTURE]) == shipped(demo, "bb-gprs")
+    assert flows_made_with(tmp_path, networks["bb-gprs"], [CAPTURE]) == flows_of_demo(
+        demo, "bb-gprs"
+    )
 
 
 def test_same_flows_when_the_capture_is_split(demo, networks, tmp_path):
@@ -196,17 +200,17 @@ def test_same_flows_when_the_capture_is_split(demo, networks, tmp_path):
         piece.write_bytes(data[:24] + data[low:high])
         pieces.append(piece)
     assert len(pieces) > 3
-    assert made_otherwise(tmp_path, networks["bb-gprs"], pieces) == shipped(demo, "bb-gprs")
+    assert flows_made_with(tmp_path, networks["bb-gprs"], pieces) == flows_of_demo(demo, "bb-gprs")
 
 
 def test_rerun_gives_the_same_rows_and_ids(demo, networks):
-    before = shipped(demo, "aa-gprs")
+    before = flows_of_demo(demo, "aa-gprs")
     job.publish_flows(demo.warehouse, [(networks["aa-gprs"], DAY_BEFORE)])
-    assert shipped(demo, "aa-gprs") == before
+    assert flows_of_demo(demo, "aa-gprs") == before
     assert len({flow["flow_id"] for flow in before}) == len(before)
 
 
-def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
+def test_day_is_stale_once_packets_of_the_next_day_arrive(warehouse, network):
     put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
     job.publish_flows(warehouse, [(network, DAY_BEFORE)])
     assert job.is_current(warehouse, network, DAY_BEFORE)
@@ -214,8 +218,8 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     assert not job.is_current(warehouse, network, DAY_BEFORE)
 
 
-def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
-    """Where its packets are of several users; the largest tasks are the first."""
+def test_no_task_reads_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
+    """Provided its packets are of several users; the largest tasks come first."""
     network = networks["bb-gprs"]
     monkeypatch.setattr(job, "JOINT_TASK_PACKETS", (1, 1))
 
@@ -225,17 +229,17 @@ def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypa
             items = list(job.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
             made = [job.make_flows(item) for item in items]
         rows = sum(files[FLOWS.name].rows for files in made if FLOWS.name in files)
-        assert rows == len(shipped(demo, "bb-gprs"))
+        assert rows == len(flows_of_demo(demo, "bb-gprs"))
         return [item.part[1] for item in items]
 
-    alone, shared = read_by_tasks(1), read_by_tasks(32)
-    assert set(alone) == {1}
-    assert len(shared) > len(alone)
-    assert shared == sorted(shared, reverse=True)
+    one_core, many_cores = read_by_tasks(1), read_by_tasks(32)
+    assert set(one_core) == {1}
+    assert len(many_cores) > len(one_core)
+    assert many_cores == sorted(many_cores, reverse=True)
 
 
 def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, monkeypatch):
-    """What fails, or is killed, later leaves it."""
+    """A later failure, or kill, leaves it published."""
     put(warehouse, network, "one.pcap", handshake(MIDNIGHT - HOUR))
     put(warehouse, network, "two.pcap", handshake(MIDNIGHT + HOUR))
 

@@ -1,5 +1,5 @@
-"""What `giscope forget` promises where clocks are wrong, where it is broken off, where nobody is
-known, and where a user is another network's; and that its proof finds what is there."""
+"""`giscope forget` where clocks are wrong, where it is interrupted, where nobody has the name, and
+where the user is another network's; and that its search finds what is there."""
 
 import gzip
 import json
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 def put(
     warehouse, network, name: str, *packets: tuple[float, str], server: str = SERVER, folder=None
 ) -> Path:
-    """A capture of a SYN of each (time in s, subscriber), ingested."""
+    """Ingest a capture of one SYN per (time in s, subscriber)."""
     folder = folder or warehouse.root.parent / network.name
     folder.mkdir(exist_ok=True)
     capture = folder / f"{name}.pcap"
@@ -68,8 +68,8 @@ def put(
     return capture
 
 
-def again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
-    """Have a capture read again."""
+def ingest_again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
+    """Ingest a capture a second time."""
     os.utime(capture, (written_s, written_s))
     (result,) = ingest_job.ingest(warehouse, [(network, capture)])
     assert (result.error, result.unchanged) == (None, False)
@@ -88,7 +88,7 @@ def ask(warehouse, query: str) -> list[tuple]:
 
 
 def times(warehouse, user: str) -> list[int]:
-    """When packets of a user are, s."""
+    """Return the times of a user's packets, s."""
     found = ask(
         warehouse, f"""select epoch(ts)::bigint from packets where "user" = '{user}' order by 1"""
     )
@@ -105,14 +105,14 @@ def published(warehouse) -> set[Path]:
 
 @contextmanager
 def clock_ahead(monkeypatch, seconds: float):
-    """This host's clock is wrong."""
+    """Set this host's clock ahead within the block."""
     right = time.time_ns
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: right() + int(seconds * 1e9))
         yield
 
 
-def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse, network):
+def test_packets_with_future_times_are_removed_for_good_and_later_ones_are_kept(warehouse, network):
     late, user = int(time.time() + 50 * YEAR_S), called(network)
     capture = put(
         warehouse, network, "ahead", (NOON, USER), (late, USER), (late + 9, USER), (late, OTHER)
@@ -124,14 +124,14 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
     assert times(warehouse, user) == []
     assert len(times(warehouse, called(network, OTHER))) == 1
     assert remove_data.search_for_users(warehouse, network, [user]).problems == []
-    again(warehouse, network, capture)
+    ingest_again(warehouse, network, capture)
     assert times(warehouse, user) == []
     soon = int(time.time()) + 3600
     put(warehouse, network, "later", (soon, USER), (late + 3600, USER))
     assert times(warehouse, user) == [soon, late + 3600]
 
 
-def test_who_comes_back_is_kept_when_another_one_is_forgotten(warehouse, network):
+def test_a_user_who_comes_back_is_kept_when_another_is_forgotten(warehouse, network):
     soon, user = int(time.time()) + 3600, called(network)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
     remove_data.forget(warehouse, network, [user])
@@ -144,16 +144,16 @@ def test_who_comes_back_is_kept_when_another_one_is_forgotten(warehouse, network
     assert ask(warehouse, links) == before
 
 
-def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
-    """Published or begun, when a clock was ahead."""
+def test_superseded_files_with_future_times_are_removed(warehouse, network, monkeypatch):
+    """Files published, or staged, when a clock was ahead."""
     capture = put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
     put(warehouse, network, "b", (NOON + 60, USER))
     with clock_ahead(monkeypatch, YEAR_S):
-        again(warehouse, network, capture)
+        ingest_again(warehouse, network, capture)
         with monkeypatch.context() as patch:
             patch.setattr(UnitCatalog, "publish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                again(warehouse, network, capture, NOON + 1)
+                ingest_again(warehouse, network, capture, NOON + 1)
     assert len(parquet_files(warehouse.root)) > len(published(warehouse))
 
     remove_data.forget(warehouse, network, [called(network)])
@@ -164,8 +164,8 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
         warehouse.connect(as_of=datetime.now(UTC))
 
 
-def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network):
-    """A lease of this one is known by them."""
+def test_messages_of_the_next_key_period_do_not_bring_a_user_back(warehouse, network):
+    """They also show a lease of the period in which the user is forgotten."""
     network, midnight = network.model_copy(update={"key_period": "day"}), NOON + 12 * HOUR
     messages = [
         message(midnight - HOUR, UPDATE, "a", session_time="3600"),
@@ -185,8 +185,8 @@ def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network
 
 
 @pytest.mark.parametrize("version", ["earlier", "present"])
-def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monkeypatch, version):
-    """As earlier versions wrote logs: with the users of all days in the dictionaries of each."""
+def test_no_dictionary_has_a_user_without_rows(warehouse, network, monkeypatch, version):
+    """Earlier versions wrote logs with the users of all days in each day's dictionaries."""
     if version == "earlier":
         monkeypatch.setattr(ingest_job, "_with_compact_dictionaries", lambda rows: rows)
     days = [NOON + 24 * HOUR * n for n in range(2)]
@@ -216,7 +216,7 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory) -> Path:
-    """A warehouse of two networks, with flows and marts, beside its networks file and captures."""
+    """Make a warehouse of two networks with flows and marts, its networks file and captures."""
     folder = tmp_path_factory.mktemp("both")
     text = NETWORKS_FILE.read_text()
     (folder / "networks.toml").write_text(text)
@@ -238,7 +238,7 @@ def make(warehouse, networks) -> None:
 
 @pytest.fixture
 def here(both, tmp_path) -> Path:
-    """A copy of it, of its own."""
+    """Return a copy of that folder for one test."""
     return Path(shutil.copytree(both, tmp_path / "here"))
 
 
@@ -253,7 +253,7 @@ def forget(here: Path, *users: str, network: str = "aa-gprs") -> None:
     )  # fmt: skip
 
 
-def test_the_proof_says_how_many_places_it_looked_into(here, networks, capsys):
+def test_the_search_reports_how_many_places_it_searched(here, networks, capsys):
     user = called(networks["aa-gprs"])
     forget(here, user)
     rows, looked = capsys.readouterr().out.splitlines()
@@ -272,19 +272,19 @@ def test_the_proof_says_how_many_places_it_looked_into(here, networks, capsys):
     ]
 
 
-def test_the_proof_fails_where_the_name_is_left(here, networks, capsys):
+def test_forget_fails_where_a_file_still_has_the_name(here, networks, capsys):
     user = called(networks["aa-gprs"])
     (here / "w" / "notes.txt").write_text(f"he is {user}, I think")
     with pytest.raises(SystemExit, match="2"):
         forget(here, user)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("giscope: looked for 1 name in ")
-    assert told[1:] == [
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("giscope: looked for 1 name in ")
+    assert lines[1:] == [
         f"giscope: {here}/w/notes.txt: still contains {user}: remove the file, or the name from it"
     ]
 
 
-def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
+def test_forget_refuses_an_unknown_name_and_removes_nothing(here, networks, capsys):
     user = called(networks["aa-gprs"])
     before = state(here / "w")
     unknown = ("a2a2a2a2a2a2a2a2", called(networks["bb-gprs"], "10.64.0.99"), SERVER)
@@ -301,12 +301,12 @@ def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
 
 
 def state(root: Path) -> tuple:
-    """What is published, and everything that the catalog says."""
+    """Return the published files and the catalog's whole content."""
     with sqlite3.connect(root / CATALOG) as catalog:
         return sorted(parquet_files(root)), list(catalog.iterdump())
 
 
-def test_who_is_only_in_what_was_replaced_is_known(here, networks):
+def test_a_user_only_in_superseded_files_is_found(here, networks):
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
     warehouse = Warehouse(here / "w")
     for n, name in enumerate("ab"):
@@ -317,20 +317,21 @@ def test_who_is_only_in_what_was_replaced_is_known(here, networks):
     assert not search_names(warehouse, [user]).problems
 
 
-class BrokenOffError(Exception):
-    """Instead of the nth change."""
+class InterruptedRemovalError(Exception):
+    """Raised instead of the nth change."""
 
 
-def break_off(patch, at: int) -> list[int]:
-    """Let this process change nothing any more from the nth change on: of the catalog, or of files.
-    Returns a list that has, then, an item for each change."""
+def interrupt_at_change(patch, at: int) -> list[int]:
+    """Let each change of the catalog or of files fail from the nth on.
+
+    Return a list that gets an item for each change."""
     seen: list[int] = []
     change, remove = UnitCatalog._transaction, removal_of_files()
 
     def count() -> None:
         seen.append(1)
         if len(seen) >= at:
-            raise BrokenOffError
+            raise InterruptedRemovalError
 
     def counted(catalog):
         count()
@@ -378,14 +379,14 @@ def captures_of(here: Path) -> Path:
     ("part", "ending"),
     [*zip((0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1), cycle(ENDINGS), strict=False)],
 )
-def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
+def test_a_removal_interrupted_anywhere_is_finished_by_the_next_command(
     here, networks, monkeypatch, changes, part, ending
 ):
-    """From the change after that which begins it to its last one."""
+    """Interrupted between the change after that which begins it and its last one."""
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
     with monkeypatch.context() as patch:
-        break_off(patch, 2 + round(part * (changes - 2)))
-        with pytest.raises(BrokenOffError):
+        interrupt_at_change(patch, 2 + round(part * (changes - 2)))
+        with pytest.raises(InterruptedRemovalError):
             remove_data.forget(Warehouse(here / "w"), network, [user], networks.values())
     assert remove_data.is_pending(Warehouse(here / "w"))
     ENDINGS[ending](here)
@@ -396,11 +397,11 @@ def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
 
 @pytest.fixture(scope="module")
 def changes(both, networks, tmp_path_factory) -> int:
-    """How many changes a removal makes."""
+    """Return the number of changes that a removal makes."""
     folder = shutil.copytree(both, tmp_path_factory.mktemp("changes") / "here")
     with pytest.MonkeyPatch.context() as patch:
         run_in_this_process(patch)
-        seen = break_off(patch, 10_000)
+        seen = interrupt_at_change(patch, 10_000)
         user = called(networks["aa-gprs"])
         remove_data.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
     assert len(seen) > 20
@@ -411,8 +412,8 @@ def test_a_removal_that_did_not_begin_changes_nothing(here, networks, monkeypatc
     before = state(here / "w")
     user = called(networks["aa-gprs"])
     with monkeypatch.context() as patch:
-        break_off(patch, 1)
-        with pytest.raises(BrokenOffError):
+        interrupt_at_change(patch, 1)
+        with pytest.raises(InterruptedRemovalError):
             remove_data.forget(
                 Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values()
             )
@@ -420,14 +421,14 @@ def test_a_removal_that_did_not_begin_changes_nothing(here, networks, monkeypatc
 
 
 @pytest.mark.parametrize("at", [2, 4, 8])
-def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
+def test_an_interrupted_purge_is_finished_by_a_removal_in_another_network(
     here, networks, monkeypatch, at
 ):
     warehouse = Warehouse(here / "w")
     purge = partial(remove_data.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
     with monkeypatch.context() as patch:
-        break_off(patch, at)
-        with pytest.raises(BrokenOffError):
+        interrupt_at_change(patch, at)
+        with pytest.raises(InterruptedRemovalError):
             purge()
     forget(here, called(networks["bb-gprs"]), network="bb-gprs")
     left = parquet_files(here / "w" / "packets" / "network=aa-gprs")
@@ -441,9 +442,9 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
     broken.write_bytes(b"PAR1" + bytes(broken.stat().st_size - 8) + b"PAR1")
     with pytest.raises(SystemExit, match="2"):
         forget(here, user)
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(f"giscope: {broken}: cannot be read (")
-    assert told.endswith("remove it, and read its capture again with giscope run")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"giscope: {broken}: cannot be read (")
+    assert line.endswith("remove it, and read its capture again with giscope run")
     broken.unlink()
     command(here, "run", "--networks", here / "networks.toml", captures_of(here))
     forget(here, user)
@@ -451,8 +452,8 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
 
 
 @pytest.fixture
-def apart(networks):
-    """Two networks with prefixes of their own."""
+def separate_networks(networks):
+    """Return two networks with prefixes of their own."""
     text = NETWORKS_FILE.read_text()
     aa, bb = networks["aa-gprs"], networks["bb-gprs"]
     assert '"10.64.0.0/14"' in text
@@ -460,9 +461,11 @@ def apart(networks):
     return aa, bb.model_copy(update={"subscribers": (prefix,)})
 
 
-def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeypatch):
-    """As the far end of others' connections."""
-    aa, bb = apart
+def test_a_user_is_removed_from_the_tables_of_other_networks(
+    warehouse, separate_networks, monkeypatch
+):
+    """The user is the far end of others' connections."""
+    aa, bb = separate_networks
     user, as_server = called(bb, OF_BB), UserKeys._server_name
 
     def of_server(keys, address):
@@ -478,19 +481,19 @@ def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeyp
     counted = "select sum(flows)::int from table1_summary where network = 'aa-gprs'"
     assert ask(warehouse, counted) == [(2,)]
 
-    assert remove_data.forget(warehouse, bb, [user], apart) > 2
+    assert remove_data.forget(warehouse, bb, [user], separate_networks) > 2
 
-    assert remove_data.search_for_users(warehouse, bb, [user], apart).problems == []
+    assert remove_data.search_for_users(warehouse, bb, [user], separate_networks).problems == []
     assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
     assert ask(warehouse, counted) == [(1,)]
-    again(warehouse, aa, capture)
+    ingest_again(warehouse, aa, capture)
     assert ask(warehouse, "select distinct server from packets") == [(SERVER,)]
 
 
-def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
-    warehouse, apart, monkeypatch
+def test_tables_of_a_network_not_in_the_file_are_made_without_the_user(
+    warehouse, separate_networks, monkeypatch
 ):
-    aa, bb = apart
+    aa, bb = separate_networks
     user = called(bb, OF_BB)
     monkeypatch.setattr(UserKeys, "_server_name", lambda *_: user)
     put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
@@ -502,11 +505,13 @@ def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
     assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
 
 
-def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, networks, apart):
+def test_a_plain_address_in_another_networks_prefixes_is_another_user(
+    warehouse, networks, separate_networks
+):
     plain = {"pseudonyms": "none"}
     aa, bb = (networks[name].model_copy(update=plain) for name in ("aa-gprs", "bb-gprs"))
     cc = networks["cc-dialup"].model_copy(
-        update={**plain, "subscribers": apart[1].subscribers, "name": "cc"}
+        update={**plain, "subscribers": separate_networks[1].subscribers, "name": "cc"}
     )
     every = [aa, bb, cc]
     capture = put(warehouse, cc, "to-aa", (NOON, OF_BB), (NOON, "10.128.0.2"), server=USER)
@@ -516,7 +521,7 @@ def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, ne
     whose = ask(warehouse, 'select network, "user" from packets order by all')
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
     assert remove_data.search_for_users(warehouse, aa, [USER], every).problems == []
-    again(warehouse, cc, capture)
+    ingest_again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
     with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
         remove_data.forget(warehouse, aa, [SERVER], every)
@@ -532,7 +537,7 @@ def planted_in_column(root: Path, values: pa.Array) -> Path:
 
 
 def in_dictionary(root: Path) -> Path:
-    """A text that no row has."""
+    """Plant the name in a dictionary, in no row."""
     values = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), ["one", PLANTED])
     return planted_in_column(root, values)
 
@@ -554,7 +559,7 @@ def in_staged(root: Path) -> Path:
     return path
 
 
-def in_writers_words(root: Path) -> Path:
+def in_file_metadata(root: Path) -> Path:
     path = root / "flows" / "words.parquet"
     with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), store_schema=False) as writer:
         writer.add_key_value_metadata({"note": f"of {PLANTED}"})
@@ -580,7 +585,7 @@ def in_metadata(root: Path) -> Path:
     return path
 
 
-def in_packed_metadata(root: Path) -> Path:
+def in_compressed_metadata(root: Path) -> Path:
     path = root / "flows" / "metadata" / "00000.gz.metadata.json"
     path.write_bytes(gzip.compress(PLANTED.encode() * 3))
     return path
@@ -619,16 +624,16 @@ def in_log_of_catalog(root: Path) -> Path:
 
 
 PLACES = [
-    in_dictionary, in_map, in_list, in_staged, in_writers_words, in_manifest, in_metadata,
-    in_packed_metadata, in_report, in_page, in_views, in_name_of_file, in_log_of_catalog,
+    in_dictionary, in_map, in_list, in_staged, in_file_metadata, in_manifest, in_metadata,
+    in_compressed_metadata, in_report, in_page, in_views, in_name_of_file, in_log_of_catalog,
 ]  # fmt: skip
 
 
-def test_the_proof_finds_what_is_planted(here):
+def test_the_search_finds_what_is_planted(here):
     warehouse = Warehouse(here / "w")
     assert search_names(warehouse, [PLANTED]).problems == []
     warehouse.catalog_texts = lambda: iter(())  # type: ignore[method-assign]
-    # SQLite, when it is asked, would take away what is planted beside the catalog.
+    # SQLite would remove what is planted beside the catalog, when it is queried.
     planted = {str(plant(here / "w")) for plant in PLACES}
     assert len(planted) == len(PLACES)
     found = search_names(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
@@ -643,8 +648,8 @@ def value_of(field: pa.Field, planted: bool) -> pa.Array:
     return pa.array([[]], field.type) if field.type.num_fields else pa.array([0]).cast(field.type)
 
 
-def test_the_proof_looks_into_every_column_of_texts_of_every_table(here):
-    """What is published, and what was replaced."""
+def test_the_search_reads_every_text_column_of_every_table(here):
+    """In published files, and in superseded ones."""
     warehouse, unit = Warehouse(here / "w"), Unit("planted", "aa-gprs")
     planted = []
     with warehouse.staging() as staging:
@@ -666,7 +671,7 @@ def test_the_proof_looks_into_every_column_of_texts_of_every_table(here):
     assert {tuple(place) for place in search_names(warehouse, [PLANTED]).found} == set(planted)
 
 
-def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here, monkeypatch):
+def test_the_search_reads_the_catalog_and_files_of_snapshots_elsewhere(here, monkeypatch):
     warehouse = Warehouse(here / "w")
     warehouse.publish(Unit("made", "all", "x"), [], {"note": PLANTED * 1000})
     assert IN_CATALOG in {place.path for place in search_names(warehouse, [PLANTED]).found}
@@ -679,7 +684,7 @@ def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here
     assert str(path) in {place.path for place in search_names(warehouse, [PLANTED]).found}
 
 
-def test_what_cannot_be_looked_into_is_told(here):
+def test_files_that_cannot_be_searched_are_reported(here):
     marks = {
         "x.parquet": b"PAR1",
         "x.avro": b"Obj\1",
@@ -688,16 +693,16 @@ def test_what_cannot_be_looked_into_is_told(here):
     }
     for name, mark in marks.items():
         (here / "w" / name).write_bytes(mark + bytes(range(1, 100)))
-    told = search_names(Warehouse(here / "w"), [PLANTED]).unread
-    assert [line.partition(": ")[0] for line in told] == [
+    unread = search_names(Warehouse(here / "w"), [PLANTED]).unread
+    assert [line.partition(": ")[0] for line in unread] == [
         str(here / "w" / name) for name in sorted(marks)
     ]
-    assert all(": cannot be searched: " in line and "\n" not in line for line in told)
+    assert all(": cannot be searched: " in line and "\n" not in line for line in unread)
 
 
-def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, partition, tmp_path):
+def test_a_user_is_removed_from_an_object_store_and_the_search_reads_it(networks, bucket, tmp_path):
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
-    root = partition / "w"
+    root = bucket / "w"
     warehouse = Warehouse(root)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
     flows_job.bring_up_to_date(warehouse, [network])
@@ -707,8 +712,8 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
     assert remove_data.forget(warehouse, network, [user]) == 2
     assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-    (told,) = remove_data.search_for_users(warehouse, network, [user]).problems
-    assert told.startswith(f"{root}/report.html: still contains {user}")
+    (problem,) = remove_data.search_for_users(warehouse, network, [user]).problems
+    assert problem.startswith(f"{root}/report.html: still contains {user}")
 
 
 @pytest.mark.parametrize(
@@ -722,7 +727,7 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
         (PLANTED, [PLANTED, f"x{PLANTED}y"], [PLANTED[1:]]),
     ],
 )  # fmt: skip
-def test_a_name_is_told_from_others(name, texts, others):
+def test_a_name_is_distinguished_from_longer_ones(name, texts, others):
     wanted = Name(name)
     for text in texts:
         assert wanted.is_in(text), text

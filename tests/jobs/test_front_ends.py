@@ -1,4 +1,4 @@
-"""Which front end reads what; the same packets by two of them."""
+"""Files that each front end reads; the same packets read by two of them."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def ping(second: int) -> Frame:
 
 
 def row(second: int) -> dict[str, str]:
-    """The same packet in Zeek's log."""
+    """Return the same packet as in Zeek's log."""
     return {
         "ts": f"{NOON + second}.000000",
         "user": "10.64.0.1",
@@ -37,8 +37,8 @@ def row(second: int) -> dict[str, str]:
     }
 
 
-def test_another_front_end_means_reading_again(warehouse, network, tmp_path, monkeypatch):
-    """Zeek's part is played by the built-in reader: it is the asking that counts."""
+def test_capture_is_read_again_by_another_front_end(warehouse, network, tmp_path, monkeypatch):
+    """The built-in reader stands in for Zeek: only the chosen front end matters."""
     monkeypatch.setitem(READERS, FrontEnd.ZEEK, READERS[FrontEnd.BUILTIN])
     capture = tmp_path / "a.pcap"
     capture.write_bytes(pcap([ping(0)]))
@@ -121,7 +121,7 @@ def test_rotated_logs_without_a_header_of_their_own_are_refused(warehouse, netwo
 
 
 def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
-    """In ingest_log, on its day."""
+    """The counts are in ingest_log, on their day."""
     counts = [(1000, 7, 300, 2), (2000, 0, 500, 0), (10, 5, 0, 1)]
     rows = [
         {
@@ -140,11 +140,11 @@ def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
     assert row == (DAY, 3, 0, {"dropped_by_monitor": 12, "unseen_data": 3})
 
 
-def test_copy_of_a_log_under_another_name_is_refused(warehouse, network, tmp_path):
+def test_duplicate_of_a_log_under_another_name_is_refused(warehouse, network, tmp_path):
     path = tmp_path / "conn.log"
     path.write_text(site_log("conn", [{"ts": f"{NOON}.0", "proto": "tcp", "conn_state": "S0"}]))
-    copy = Path(shutil.copy(path, tmp_path / "conn2.log"))
-    first, second = job.ingest(warehouse, [(network, path), (network, copy)])
+    duplicate = Path(shutil.copy(path, tmp_path / "conn2.log"))
+    first, second = job.ingest(warehouse, [(network, path), (network, duplicate)])
     assert first.error is None
     assert "holds the same packets as conn.log" in second.error
 

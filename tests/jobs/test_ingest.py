@@ -1,4 +1,4 @@
-"""Captures into packets: once, whole, and the good ones whatever the others are like."""
+"""Captures into packets: once, whole, and the good ones whatever state the others are in."""
 
 import gzip
 import shutil
@@ -18,7 +18,7 @@ MIDNIGHT = 1_078_272_000 * US
 
 
 def packet(ts: int, seq: int = 1, user: str = "10.64.0.1", ttl: int = 64) -> Frame:
-    """By a sender that numbers its packets by the microsecond."""
+    """Return a packet of a sender that numbers its packets by the microsecond."""
     ip = IP(src=user, dst="198.51.100.1", id=1 + ts % 0xFFFF, ttl=ttl)
     return Frame(bytes(ip / TCP(sport=1, dport=80, seq=seq)), ts)
 
@@ -44,7 +44,7 @@ def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     assert (again.frames, again.packets) == (1, 1)
 
 
-def test_compressed_copy_is_the_same_capture(warehouse, tmp_path, network):
+def test_compressed_file_is_the_same_capture(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
     compressed = tmp_path / "a.pcap.gz"
     compressed.write_bytes(gzip.compress(capture.read_bytes()))
@@ -53,18 +53,18 @@ def test_compressed_copy_is_the_same_capture(warehouse, tmp_path, network):
     assert count(warehouse) == 2
 
 
-def test_copy_under_another_name_is_refused(warehouse, tmp_path, network):
+def test_duplicate_under_another_name_is_refused(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
-    copy = Path(shutil.copy(capture, tmp_path / "b.pcap"))
-    result = ingest_capture(warehouse, network, copy)
+    duplicate = Path(shutil.copy(capture, tmp_path / "b.pcap"))
+    result = ingest_capture(warehouse, network, duplicate)
     assert "holds the same packets as a.pcap" in result.error
     assert count(warehouse) == 1
 
 
 def test_packet_captured_on_both_sides_of_a_router_counts_once(warehouse, tmp_path, network):
-    before, behind = packet(MIDNIGHT, ttl=64), packet(MIDNIGHT, ttl=63)
-    capture = write(tmp_path / "a.pcap", before, replace(behind, ts=MIDNIGHT + 9000))
+    before, after = packet(MIDNIGHT, ttl=64), packet(MIDNIGHT, ttl=63)
+    capture = write(tmp_path / "a.pcap", before, replace(after, ts=MIDNIGHT + 9000))
     result = ingest_capture(warehouse, network, capture)
     assert (result.frames, result.packets, result.skipped) == (2, 1, {"duplicate": 1})
     query = "select ttl, skipped['duplicate'] from packets, ingest_log"
@@ -87,7 +87,7 @@ def test_capture_across_midnight_lies_in_both_dates(warehouse, tmp_path, network
     assert sorted((day.isoformat(), n) for day, n in days) == [("2004-03-02", 1), ("2004-03-03", 1)]
 
 
-def test_file_that_gives_nothing_is_named_and_the_others_stay(warehouse, tmp_path, network):
+def test_unreadable_file_is_named_and_the_others_are_ingested(warehouse, tmp_path, network):
     bad = tmp_path / "bad.pcap"
     bad.write_text("this is no capture")
     good = write(tmp_path / "good.pcap", packet(MIDNIGHT))
@@ -109,13 +109,13 @@ def test_file_that_breaks_later_does_not_remove_its_good_packets(warehouse, tmp_
     assert count(warehouse) == 1
 
 
-def test_packets_of_strangers_are_counted_not_kept(warehouse, tmp_path, network):
+def test_packets_of_no_subscriber_are_counted_not_kept(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT, user="192.0.2.1"))
     result = ingest_capture(warehouse, network, capture)
     assert (result.packets, result.skipped) == (1, {"not_subscriber": 1})
 
 
-def test_other_subscribers_mean_reading_again(warehouse, tmp_path, network):
+def test_capture_is_read_again_when_subscriber_prefixes_change(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT, user="192.0.2.1"))
     ingest_capture(warehouse, network, capture)
     wider = Network(**{**network.model_dump(), "subscribers": ["10.0.0.0/8", "192.0.2.0/24"]})

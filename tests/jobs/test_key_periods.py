@@ -1,4 +1,4 @@
-"""A user has another pseudonym in each period: who has the key sees one user, nobody else does."""
+"""A user has another pseudonym in each key period: only a holder of the key sees one user."""
 
 import re
 import subprocess
@@ -36,9 +36,9 @@ MIDNIGHT = 1_078_272_000
 """2004-03-03 00:00 UTC, s."""
 DAYS = BEFORE, AFTER = date(2004, 3, 2), date(2004, 3, 3)
 BEGINS = 1_078_223_403
-"""When the shipped capture does."""
+"""When the shipped capture begins, s."""
 PACKETS_READ, MIDST = 60_000, 120
-"""Of it, and after how many seconds midnight is to be."""
+"""Packets of the capture that are read, and seconds from its start to the new midnight."""
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -48,8 +48,8 @@ def with_period(network: Network, length: str | None) -> Network:
 
 
 def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Table:
-    """A table's rows of a day, with users called as they are for ever: the rest of the row but for
-    flow_id, which is made of that, in a fixed order."""
+    """Return a table's rows of a day in a fixed order, with lasting pseudonyms of users and without
+    flow_id, which is made of them."""
     rows = read_rows(table, warehouse.files(table, network.name, day))
     keys, lasting = user_keys(network).for_day(day), user_keys(with_period(network, None))
     for name in set(KEY_COLUMNS) & set(rows.column_names):
@@ -65,7 +65,7 @@ def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Tabl
 
 @pytest.fixture(scope="module")
 def across(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shipped capture with midnight in it."""
+    """Write a shipped capture, moved across midnight."""
     raw = zstandard.decompress(CAPTURES.joinpath("aa-gprs/peak.pcap.zst").read_bytes())
     path = tmp_path_factory.mktemp("across") / "across.pcap"
     path.write_bytes(moved(raw, timedelta(seconds=MIDNIGHT - BEGINS - MIDST), PACKETS_READ))
@@ -73,8 +73,8 @@ def across(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def logs_of(capture: Path, network: Network, folder: Path) -> list[Path]:
-    """RADIUS messages about some of the subscribers in it, before midnight and after, and what Zeek
-    says of a connection that goes on past it."""
+    """Write RADIUS messages about some of its subscribers, before midnight and after, and Zeek's
+    log of a connection across midnight."""
     mine = sorted(subscribers(capture, network))[::2]
     messages = [
         {
@@ -95,8 +95,7 @@ def logs_of(capture: Path, network: Network, folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def both(across, networks, tmp_path_factory) -> list[tuple[Warehouse, Network]]:
-    """The capture and its RADIUS log ingested without and with a key a day, and all of its days
-    made."""
+    """Ingest the capture and its RADIUS log without and with a key a day, and make all days."""
     found = []
     for length in (None, "day"):
         network = with_period(networks["aa-gprs"], length)
@@ -113,7 +112,7 @@ def both(across, networks, tmp_path_factory) -> list[tuple[Warehouse, Network]]:
 
 @pytest.mark.parametrize("table", [PACKETS, ACCOUNTING, LEASES, *ROWS], ids=lambda t: t.name)
 @pytest.mark.parametrize("day", DAYS)
-def test_estimators_see_one_user(both, table, day):
+def test_tables_are_the_same_but_for_daily_pseudonyms(both, table, day):
     (lasting, network), (by_day, other) = both
     expected = rows_of(lasting, network, table, day)
     assert rows_of(by_day, other, table, day) == expected
@@ -121,14 +120,14 @@ def test_estimators_see_one_user(both, table, day):
         assert len(expected) > 20
 
 
-def test_connections_go_on_past_midnight(both):
-    """Else the test above would be of nothing."""
+def test_the_capture_has_connections_across_midnight(both):
+    """Otherwise the test above would prove nothing."""
     warehouse, network = both[1]
     rows = read_rows(FLOWS, warehouse.files(FLOWS, network.name, BEFORE)).to_pylist()
     assert sum(row["end_ts"].date() == AFTER for row in rows) > 10
 
 
-def test_no_name_is_of_two_days(both):
+def test_no_pseudonym_appears_on_two_days(both):
     (lasting, network), (by_day, other) = both
     for table in (PACKETS, ACCOUNTING, LEASES, *ROWS):
         for name in {"user", "address", "subscriber"} & set(table.arrow.names):
@@ -144,7 +143,9 @@ def test_no_name_is_of_two_days(both):
     assert len(users[0] & users[1]) > 10
 
 
-def test_a_plot_is_whole_with_the_key_and_ends_at_midnight_without(both, monkeypatch, tmp_path):
+def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
+    both, monkeypatch, tmp_path
+):
     (lasting, network), (warehouse, other) = both
     rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
     user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
@@ -160,8 +161,8 @@ def test_a_plot_is_whole_with_the_key_and_ends_at_midnight_without(both, monkeyp
     assert without.packets.ts.max() < MIDNIGHT * 1_000_000
 
 
-def test_logs_of_both_days_are_of_one_connection(network, tmp_path):
-    """One that Zeek tells of on the day before, and of its request on the day after."""
+def test_logs_of_both_days_join_one_connection(network, tmp_path):
+    """Zeek logs the connection on the day before, and its request on the day after."""
     network = with_period(network, "day")
     warehouse, path = Warehouse(tmp_path / "w"), tmp_path / "a.pcap"
     start = MIDNIGHT - 0.5
@@ -190,7 +191,7 @@ def test_logs_of_both_days_are_of_one_connection(network, tmp_path):
     assert flow["payload_bytes_down"] == 150_000
 
 
-def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
+def test_a_user_is_forgotten_in_one_key_period_only(both, across, tmp_path):
     network = both[1][1]
     warehouse = Warehouse(tmp_path / "w")
     ingest(warehouse, [(network, across)])
@@ -215,14 +216,14 @@ def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
     assert left == {BEFORE: set(counts[BEFORE]) - {chosen}, AFTER: set(counts[AFTER])}
 
 
-def test_a_warehouse_stays_with_its_period(both, across):
+def test_a_warehouse_keeps_its_key_period(both, across):
     warehouse, network = both[1]
     (refused,) = ingest(warehouse, [(with_period(network, "month"), across)])
     assert "are pseudonyms of another key or key_period: use that one" in refused.error
 
 
 @pytest.mark.parametrize("address", ["10.64.0.1", "2001:db8::1"])
-def test_names_of_a_period(address):
+def test_pseudonyms_of_a_key_period(address):
     keys = UserKeys("a", SECRET, key_period="month")
     days = [date(2004, 1, 31), date(2004, 2, 1), date(2004, 2, 29)]
     names = [keys.for_day(day).key_of_address(address) for day in days]
@@ -244,7 +245,7 @@ def test_names_of_a_period(address):
         )
 
 
-def test_periods_follow_each_other():
+def test_every_day_is_in_one_key_period():
     days = [date(2003, 12, 1) + timedelta(days=n) for n in range(800)]
     for length, most in (("day", 1), ("week", 7), ("month", 31), ("year", 366)):
         names = [period_of(length, day) for day in days]
@@ -255,7 +256,7 @@ def test_periods_follow_each_other():
     assert period_of(None, days[0]) == ""
 
 
-def test_the_command_asks_for_the_day(tmp_path):
+def test_the_pseudonym_command_asks_for_the_day(tmp_path):
     text = NETWORKS_FILE.read_text()
     file = tmp_path / "networks.toml"
     file.write_text(text.replace("[[network]]", '[[network]]\nkey_period = "month"', 1))
@@ -264,15 +265,17 @@ def test_the_command_asks_for_the_day(tmp_path):
     command = ["pseudonym", "--networks", file, "--network", network.name, "--address", address]
     giscope = Path(sys.executable).with_name("giscope")
 
-    def told(*more: object) -> subprocess.CompletedProcess:
+    def run_pseudonym(*more: object) -> subprocess.CompletedProcess:
         return subprocess.run(
             [giscope, *map(str, [*command, *more])], capture_output=True, text=True, check=False
         )
 
     keys = user_keys(network)
-    assert told("--date", BEFORE).stdout.strip() == keys.for_day(BEFORE).key_of_address(address)
-    assert told("--date", BEFORE).stdout != told("--date", "2004-04-01").stdout
-    shown = told()
+    assert run_pseudonym("--date", BEFORE).stdout.strip() == keys.for_day(BEFORE).key_of_address(
+        address
+    )
+    assert run_pseudonym("--date", BEFORE).stdout != run_pseudonym("--date", "2004-04-01").stdout
+    shown = run_pseudonym()
     assert (shown.returncode, shown.stderr) == (
         2,
         f"giscope: pseudonym: pseudonyms of {network.name} change every month: "
@@ -280,7 +283,7 @@ def test_the_command_asks_for_the_day(tmp_path):
     )
 
 
-def test_a_period_asks_for_keyed_pseudonyms(tmp_path):
+def test_a_key_period_needs_keyed_pseudonyms(tmp_path):
     file = tmp_path / "networks.toml"
     text = NETWORKS_FILE.read_text()
     file.write_text(

@@ -1,5 +1,5 @@
-"""A job killed at any moment leaves the old table or the new one, and what it left is made by the
-next. Slow: real processes."""
+"""A job killed at any moment leaves the old table or the new one, and the next job makes what is
+missing. Slow: real processes."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ print(result.error, flush=True)
 
 
 def counts(warehouse: Warehouse) -> tuple[int, int]:
-    """Packets in the table, and in the folders as another program would see them."""
+    """Return the packets in the table, and those that ingest_log counts."""
     connection = warehouse.connect()
     (packets,) = connection.execute("select count(*) from packets").fetchone()
     (logged,) = connection.execute("select coalesce(sum(packets), 0) from ingest_log").fetchone()
@@ -43,7 +43,7 @@ def counts(warehouse: Warehouse) -> tuple[int, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0])
-def test_killed_ingest_leaves_old_or_new(tmp_path, networks, after_s):
+def test_killed_ingest_leaves_the_old_or_the_new_packets(tmp_path, networks, after_s):
     first = CAPTURES / "bb-gprs/peak.pcap.zst"
     second = CAPTURES / "aa-gprs/peak.pcap.zst"
     capture = tmp_path / "peak.pcap.zst"
@@ -96,7 +96,7 @@ OF_PROCESSES = [
 
 
 def command(root: Path, captures: Path) -> list[str]:
-    """The arguments of giscope."""
+    """Return the arguments of `giscope run`."""
     files = ["--warehouse", root, "--networks", NETWORKS_FILE, captures]
     return ["run", *map(str, files)]
 
@@ -106,7 +106,7 @@ def counted_run(root: Path, captures: Path, last: int) -> subprocess.CompletedPr
 
 
 def counted(root: Path, last: int, words: list[str]) -> subprocess.CompletedProcess:
-    """A command on a warehouse, which it names itself or not."""
+    """Run a command on a warehouse, counting its changes; kill it at the `last`."""
     if "--warehouse" not in words:
         words = [words[0], "--warehouse", str(root), *words[1:]]
     return subprocess.run(
@@ -117,7 +117,7 @@ def counted(root: Path, last: int, words: list[str]) -> subprocess.CompletedProc
 
 @pytest.fixture(scope="module")
 def undisturbed(few_captures, tmp_path_factory) -> tuple[int, dict[str, tuple]]:
-    """How often a run touches the warehouse, and what is in it then."""
+    """Return how often an undisturbed run touches the warehouse, and its contents."""
     root = tmp_path_factory.mktemp("undisturbed") / "w"
     done = counted_run(root, few_captures, 0)
     assert done.returncode == 0, done.stderr
@@ -127,8 +127,8 @@ def undisturbed(few_captures, tmp_path_factory) -> tuple[int, dict[str, tuple]]:
     return int(done.stdout.split()[-1]), found
 
 
-def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> None:
-    """The next run makes the tables what they would be, and leaves nothing behind."""
+def assert_next_run_completes(root: Path, captures: Path, expected: dict[str, tuple]) -> None:
+    """Assert that the next run completes the tables and leaves no other file."""
     done = counted_run(root, captures, 0)
     assert done.returncode == 0, done.stderr
     assert contents(root) == expected
@@ -143,30 +143,32 @@ def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", range(KILLS))
-def test_a_run_killed_anywhere_is_made_whole_by_the_next(few_captures, undisturbed, tmp_path, kill):
+def test_a_run_killed_anywhere_is_completed_by_the_next(few_captures, undisturbed, tmp_path, kill):
     touches, expected = undisturbed
     killed = counted_run(tmp_path / "w", few_captures, 1 + kill * (touches - 1) // (KILLS - 1))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    is_made_whole(tmp_path / "w", few_captures, expected)
+    assert_next_run_completes(tmp_path / "w", few_captures, expected)
 
 
 @pytest.fixture(scope="module")
 def forgetting(few_captures, tmp_path_factory) -> tuple[Path, list[str], int]:
-    """A warehouse, a command that forgets a user of it, and how often that touches it."""
+    """Return a warehouse, the arguments to forget one of its users, and the touches of that."""
     root = tmp_path_factory.mktemp("forgetting") / "w"
     assert counted_run(root, few_captures, 0).returncode == 0
     query = "select \"user\" from flows where network = 'aa-gprs' group by 1 order by count(*) desc"
     (user, *_) = Warehouse(root).connect(query).execute(query).fetchone()
     words = ["--networks", str(NETWORKS_FILE), "--network", "aa-gprs", "--user", user]
-    done = counted(shutil.copytree(root, root.with_name("copy")), 0, ["forget", *words])
+    done = counted(shutil.copytree(root, root.with_name("counted")), 0, ["forget", *words])
     assert done.returncode == 0, done.stderr
     return root, words, int(done.stdout.split()[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", range(KILLS // 2))
-def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting, tmp_path, kill):
-    """By whatever comes next: a removal of another network's, a purge, a run."""
+def test_a_removal_killed_anywhere_is_finished_by_the_next_command(
+    few_captures, forgetting, tmp_path, kill
+):
+    """The next command is a removal in another network, a purge or a run."""
     made, words, touches = forgetting
     root = Path(shutil.copytree(made, tmp_path / "w", copy_function=shutil.copy2))
     killed = counted(root, 1 + kill * (touches - 1) // (KILLS // 2 - 1), ["forget", *words])
@@ -188,7 +190,7 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "after_s"), OF_PROCESSES)
-def test_a_run_that_loses_a_process_is_made_whole_by_the_next(
+def test_a_run_that_loses_a_process_is_completed_by_the_next(
     few_captures, undisturbed, tmp_path, victim, after_s
 ):
     root = tmp_path / "w"
@@ -203,14 +205,14 @@ def test_a_run_that_loses_a_process_is_made_whole_by_the_next(
     time.sleep(after_s)
     if child.is_running():
         child.kill()
-    _, told = run.communicate()
-    assert run.returncode in (0, 2), told
-    assert "Traceback" not in told
-    is_made_whole(root, few_captures, undisturbed[1])
+    _, stderr = run.communicate()
+    assert run.returncode in (0, 2), stderr
+    assert "Traceback" not in stderr
+    assert_next_run_completes(root, few_captures, undisturbed[1])
 
 
 def begun(run: psutil.Popen, name: str) -> psutil.Process:
-    """A process of the run at work, once there is one: the last of those that have the name."""
+    """Wait for a process of the run with this name; return the last one."""
     deadline = time.monotonic() + BEGUN_S
     while time.monotonic() < deadline and run.poll() is None:
         found = [

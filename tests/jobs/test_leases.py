@@ -21,12 +21,12 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture
 def network(plain_network):
-    """Whom a lease names is told."""
+    """Use a network with plain names: leases show the subscriber."""
     return plain_network
 
 
 def message(at_s: float, status: str, subscriber: str, session: str = "", **more: str) -> dict:
-    """An Accounting-Request; its session is the subscriber's, unless told."""
+    """Return an Accounting-Request; its session is the subscriber's unless given."""
     row = {"ts": f"{at_s:.6f}", "nas": "192.0.2.1", "status": status}
     if status != ON:
         row |= {"session": session or subscriber, "address": ADDRESS, "subscriber": subscriber}
@@ -46,7 +46,7 @@ def put(warehouse, network, *messages: dict, name: str = "giscope_accounting.log
 
 
 def leases(warehouse) -> list[tuple[str, float, float]]:
-    """(subscriber, from, until) in hours from noon."""
+    """Return (subscriber, from, until) of each lease, in hours from noon."""
 
     def hours(time: datetime) -> float:
         return (time - datetime.fromtimestamp(NOON, UTC)).total_seconds() / HOUR
@@ -68,12 +68,12 @@ def test_delayed_message_counts_from_when_it_happened(warehouse, network):
     assert leases(warehouse) == [("a", 0, 1)]
 
 
-def test_stop_alone_tells_the_start_by_its_session_time(warehouse, network):
+def test_start_is_inferred_from_a_single_stops_session_time(warehouse, network):
     put(warehouse, network, message(NOON, STOP, "a", session_time="7200"))
     assert leases(warehouse) == [("a", -2, 0)]
 
 
-def test_without_stop_the_next_lease_ends_it(warehouse, network):
+def test_lease_without_a_stop_ends_when_the_next_begins(warehouse, network):
     put(
         warehouse,
         network,
@@ -84,7 +84,7 @@ def test_without_stop_the_next_lease_ends_it(warehouse, network):
     assert leases(warehouse) == [("a", 0, 1), ("b", 1, 2)]
 
 
-def test_without_stop_and_successor_it_ends_a_day_after_the_last_message(warehouse, network):
+def test_lease_without_stop_or_successor_ends_a_day_after_its_last_message(warehouse, network):
     put(warehouse, network, message(NOON, START, "a"), message(NOON + 6 * HOUR, UPDATE, "a"))
     assert leases(warehouse) == [("a", 0, 12), ("a", 12, 30)]
 
@@ -129,7 +129,7 @@ def test_authentication_log_begins_leases(warehouse, network):
     assert {who for who, *_ in leases(warehouse)} == {"a", "c"}
 
 
-def test_what_is_no_lease_is_counted(warehouse, network):
+def test_messages_that_are_no_lease_are_counted(warehouse, network):
     result = put(
         warehouse,
         network,
@@ -168,7 +168,7 @@ def capture(warehouse, network, *frames: Frame) -> None:
 
 
 def users(warehouse, network) -> list[str]:
-    """Of the day's flows, as they begin."""
+    """Return the users of the day's flows, in the order of their starts."""
     flows_job.publish_flows(warehouse, [(network, DAY)])
     found = warehouse.connect().execute('select "user" from flows order by start_ts, user_port')
     return [user for (user,) in found.fetchall()]
@@ -192,7 +192,7 @@ def test_address_given_to_another_subscriber_is_another_user(warehouse, network)
     assert users(warehouse, network) == ["a", "b"]
 
 
-def test_others_traffic_before_the_address_changed_hands_is_no_background(warehouse, network):
+def test_traffic_of_the_previous_lease_is_no_background_traffic(warehouse, network):
     frames = [datagram(NOON - 2), up(NOON, "S", 1)]
     frames.append(
         Frame(
@@ -212,13 +212,13 @@ def test_others_traffic_before_the_address_changed_hands_is_no_background(wareho
     assert warehouse.connect().execute(background).fetchall() == [(False,)]
 
 
-def test_packets_just_before_their_lease_is_told_belong_to_it(warehouse, network):
+def test_packets_just_before_a_leases_first_message_belong_to_it(warehouse, network):
     capture(warehouse, network, up(NOON - 0.5, "S", 1), up(NOON - 5, "S", 1, port=1001))
     put(warehouse, network, message(NOON, START, "a"))
     assert users(warehouse, network) == [ADDRESS, "a"]
 
 
-def test_packets_long_after_a_lease_are_the_addresss(warehouse, network):
+def test_packets_long_after_a_lease_have_the_address_as_user(warehouse, network):
     capture(warehouse, network, up(NOON + 30, "S", 1), up(NOON + HOUR, "S", 1, port=1001))
     put(warehouse, network, message(NOON - HOUR, START, "a"), message(NOON, STOP, "a"))
     assert users(warehouse, network) == ["a", ADDRESS]
@@ -236,7 +236,7 @@ def test_late_lease_makes_the_day_stale_and_only_its_days(warehouse, network):
     assert users(warehouse, network) == ["a"]
 
 
-def test_subscriber_with_two_addresses_is_one_key_in_each(warehouse, network):
+def test_subscriber_with_two_addresses_is_one_user(warehouse, network):
     other = "10.64.0.77"
     frame = Frame(
         bytes(IP(src=other, dst="198.51.100.1") / TCP(sport=1000, dport=80, flags="S", seq=1)),

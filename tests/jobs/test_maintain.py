@@ -1,5 +1,5 @@
-"""Small files of captures merged by `giscope maintain`: the same rows in fewer files, whatever
-comes after."""
+"""`giscope maintain` merges captures' small files: the same rows in fewer files, whatever comes
+after."""
 
 import shutil
 import sqlite3
@@ -13,7 +13,7 @@ import pytest
 from conftest import NETWORKS_FILE, NOON, count
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns
-from test_warehouse import Killed, data_files, dying
+from test_warehouse import Killed, data_files, kill_at_step
 
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.cli import main
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture(scope="module")
 def captures(few_captures, tmp_path_factory) -> list[Path]:
-    """Some minutes of a network, rotated; names are in another order than times."""
+    """Write rotated captures of some minutes of a network; their names are not in order of time."""
     raw = few_captures.joinpath("aa-gprs/peak.pcap").read_bytes()
     starts, at = [], HEADER
     while at < len(raw):
@@ -53,7 +53,7 @@ def captures(few_captures, tmp_path_factory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def ingested(captures, networks, tmp_path_factory) -> Path:
-    """A warehouse with their packets, a file each."""
+    """Make a warehouse with their packets, a file each."""
     warehouse = Warehouse(tmp_path_factory.mktemp("ingested") / "w")
     for path in captures:
         assert ingest_capture(warehouse, networks["aa-gprs"], path).error is None
@@ -63,14 +63,14 @@ def ingested(captures, networks, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def warehouse(ingested, tmp_path, monkeypatch) -> Warehouse:
-    """A copy of it; few files are enough to be merged."""
+    """Return a copy of it; few files are enough to be merged."""
     monkeypatch.setattr(compaction, "MIN_FILES", 3)
     shutil.copytree(ingested, tmp_path / "w")
     return Warehouse(tmp_path / "w", timedelta(1))
 
 
 def rows(warehouse: Warehouse, at: datetime | None = None) -> list[tuple]:
-    """Of each capture, its packets and what ingest_log says of them, as SQL sees them."""
+    """Return, for each capture, its packets and those that ingest_log counts, by SQL."""
     query = """select capture, count(*), sum(ip_len), any_value(log.packets) from packets
         full join ingest_log as log using (capture) group by capture order by capture"""
     return warehouse.connect(as_of=at).execute(query).fetchall()
@@ -80,7 +80,7 @@ def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
     return {t.name: warehouse.content_hashes(t) for t in (PACKETS, INGEST_LOG, *ROWS)}
 
 
-def test_days_made_of_merged_files_are_the_same_bytes(warehouse, network):
+def test_days_made_from_merged_files_have_the_same_bytes(warehouse, network):
     flows_job.publish_flows(warehouse, [(network, DAY)])
     expected, seen = hashes(warehouse), rows(warehouse)
     assert warehouse.compact() == (2 * PIECES, 2)
@@ -105,7 +105,7 @@ def test_merged_captures_across_midnight_make_the_same_days(network, tmp_path, m
     assert hashes(warehouse) == expected
 
 
-def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
+def test_merged_files_have_at_most_the_largest_number_of_row_groups(warehouse, monkeypatch):
     seen, (path, *_) = rows(warehouse), warehouse.files(PACKETS)
     row_groups = compaction.read_metadata(path).num_row_groups
     monkeypatch.setattr(compaction, "MAX_ROW_GROUPS", 2 * row_groups)
@@ -131,7 +131,7 @@ def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, c
 
 
 def replaced(warehouse: Warehouse, network: Network, folder: Path, captures: list[Path]) -> None:
-    """One capture ends earlier than it did."""
+    """Replace a capture by a shorter one of its name."""
     content = captures[1].read_bytes()
     shorter = folder / captures[1].name
     shorter.write_bytes(content[: len(content) // 2])
@@ -151,38 +151,42 @@ def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
     assert rows(warehouse) == rows(never_merged)
 
 
-def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures, monkeypatch):
+def test_duplicates_are_detected_in_merged_files(
+    warehouse, network, tmp_path, captures, monkeypatch
+):
     def samples() -> list[list[int]]:
-        commits = warehouse.published_units("capture")
-        compared = [duplicate_captures._capture_packets(warehouse, commit) for commit in commits]
+        units = warehouse.published_units("capture")
+        compared = [duplicate_captures._capture_packets(warehouse, unit) for unit in units]
         return [capture.sample.tolist() for capture in compared]
 
     before = samples()
     assert all(before)
-    copy = tmp_path / "copy.pcap"
-    copy.write_bytes(captures[2].read_bytes() + b"\0")
+    duplicate = tmp_path / "duplicate.pcap"
+    duplicate.write_bytes(captures[2].read_bytes() + b"\0")
     for merged in (False, True):
         if merged:
             warehouse.compact()
         for enough in (1, 1 << 30):  # by samples, by all packets
             monkeypatch.setattr(duplicate_captures, "MIN_SAMPLE_PACKETS", enough)
-            told = ingest_capture(warehouse, network, copy).error
-            assert f"100% of its packets are in {captures[2].name}, ingested already" in told
+            error = ingest_capture(warehouse, network, duplicate).error
+            assert f"100% of its packets are in {captures[2].name}, ingested already" in error
     assert samples()[:-1] == before
 
 
-def test_a_copy_is_of_one_of_the_captures_in_a_merged_file(network, tmp_path, monkeypatch):
+def test_a_duplicate_of_one_capture_in_a_merged_file_is_refused(network, tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path / "w")
     monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, a=5, b=6, c=7)
     warehouse.compact()
-    copy = tmp_path / "copy.pcap"
-    copy.write_bytes((tmp_path / "b.pcap").read_bytes() + b"\0")
-    told = ingest_capture(warehouse, network, copy).error
-    assert told == f"{copy}: 100% of its packets are in b.pcap, ingested already"
+    duplicate = tmp_path / "duplicate.pcap"
+    duplicate.write_bytes((tmp_path / "b.pcap").read_bytes() + b"\0")
+    error = ingest_capture(warehouse, network, duplicate).error
+    assert error == f"{duplicate}: 100% of its packets are in b.pcap, ingested already"
 
 
-def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, captures):
+def test_a_capture_in_a_merged_file_is_replaced_by_a_larger_one(
+    warehouse, network, tmp_path, captures
+):
     warehouse.compact()
     others = {name: packets for name, packets, *_ in rows(warehouse)}
     first, second, third = (path.read_bytes()[HEADER:] for path in captures[:3])
@@ -196,7 +200,9 @@ def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, capt
     assert warehouse.connect().execute(query).fetchall() == [("8.pcap",), ("9.pcap",)]
 
 
-def test_earlier_times_are_told_until_they_are_forgotten(warehouse, network, tmp_path, captures):
+def test_earlier_versions_are_readable_until_they_are_removed(
+    warehouse, network, tmp_path, captures
+):
     first, singles = rows(warehouse), data_files(warehouse)
     times = [datetime.now(UTC)]
     for change in (warehouse.compact, lambda: replaced(warehouse, network, tmp_path, captures)):
@@ -230,35 +236,35 @@ def test_iceberg_has_each_row_once(warehouse, network, tmp_path, captures):
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
-def test_a_lost_merged_file_is_told_and_its_captures_are_read_again(
+def test_a_lost_merged_file_is_reported_and_its_captures_are_read_again(
     warehouse, captures, capsys, damage
 ):
     seen = rows(warehouse)
     warehouse.compact()
     (merged,) = warehouse.files(PACKETS)
     damage(merged)
-    (told,) = warehouse.damaged(all_bytes=True).values()
-    assert str(merged) in told
-    assert told.endswith("(capture 5.pcap and 4 more of aa-gprs)")
+    (problem,) = warehouse.damaged(all_bytes=True).values()
+    assert str(merged) in problem
+    assert problem.endswith("(capture 5.pcap and 4 more of aa-gprs)")
     files = ["--warehouse", str(warehouse.root), "--networks", str(NETWORKS_FILE)]
     with pytest.raises(SystemExit):
         main(["check", *files])
-    assert told in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
     main(["run", *files, str(captures[0].parents[1])])
     assert warehouse.damaged(all_bytes=True) == {}
     assert rows(warehouse) == seen
 
 
-def test_captures_lost_with_a_merged_file_are_told_each_when_one_is_back(
+def test_captures_lost_with_a_merged_file_are_reported_singly_once_one_is_back(
     warehouse, network, captures
 ):
     warehouse.compact()
     for path in warehouse.files(PACKETS):
         path.unlink()
     assert ingest_capture(warehouse, network, captures[0]).error is None
-    told = list(warehouse.damaged().values())
-    assert len(told) == PIECES - 1
-    assert all("is missing (capture" in line for line in told)
+    problems = list(warehouse.damaged().values())
+    assert len(problems) == PIECES - 1
+    assert all("is missing (capture" in line for line in problems)
     assert warehouse.is_intact(warehouse.published(Unit("capture", "aa-gprs", captures[0].name)))
 
 
@@ -272,7 +278,7 @@ def test_a_damaged_file_is_not_merged(warehouse):
     assert len(warehouse.damaged(all_bytes=True)) == 1
 
 
-def test_what_is_replaced_meanwhile_is_not_merged(
+def test_files_replaced_during_a_merge_are_not_merged(
     warehouse, network, tmp_path, captures, monkeypatch
 ):
     def late(*arguments: object, written=compaction.merge) -> Iterator[tuple]:
@@ -289,15 +295,17 @@ def test_what_is_replaced_meanwhile_is_not_merged(
 
 
 STEPS = 21
-"""Of merging two tables' files of three captures, then replacing one: a merged file is begun, moved
-and takes the place of others; two are split, each into three; the capture's own two files are
+"""Steps of merging two tables' files of three captures, then replacing one: a merged file is begun,
+moved and takes the place of others; two are split, each into three; the capture's own two files are
 published. The last one is not reached."""
 CALLS = (["replace"], ["register", "publish", "merge", "register_split", "split"])
-"""The steps' methods, of Path and of Journal."""
+"""The steps' methods, of Path and of UnitCatalog."""
 
 
 @pytest.mark.parametrize("step", range(STEPS))
-def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypatch, step):
+def test_a_merge_killed_at_any_step_leaves_the_old_or_the_new_files(
+    network, tmp_path, monkeypatch, step
+):
     warehouse = Warehouse(tmp_path / "w", timedelta(0))
     monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
@@ -308,7 +316,7 @@ def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypat
         return [packets for _, packets, *_ in found]
 
     with monkeypatch.context() as patch:
-        taken = dying(patch, step, *CALLS)
+        taken = kill_at_step(patch, step, *CALLS)
         with pytest.raises(Killed) if step < STEPS - 1 else nullcontext():
             warehouse.compact()
             ingest_syns(warehouse, network, tmp_path, b=5)
@@ -320,7 +328,7 @@ def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypat
     assert warehouse.damaged(all_bytes=True) == {}
 
 
-def test_a_catalog_of_an_earlier_version_gets_what_it_lacks(warehouse):
+def test_a_catalog_of_an_earlier_version_gets_the_missing_tables(warehouse):
     with sqlite3.connect(warehouse.root / CATALOG) as catalog:
         catalog.execute("drop table giscope_stored")
         catalog.execute("pragma user_version = 0")
@@ -330,11 +338,14 @@ def test_a_catalog_of_an_earlier_version_gets_what_it_lacks(warehouse):
     assert len(rows(again)) == PIECES
 
 
-def test_maintain_tells_what_it_merged(warehouse, capsys):
+def test_maintain_prints_what_it_merged(warehouse, capsys):
     main(["maintain", "--warehouse", str(warehouse.root)])
-    told = dict(
+    printed = dict(
         map(str.strip, line.split("│")[1:3])
         for line in capsys.readouterr().out.splitlines()
         if "│" in line
     )
-    assert (told["small files merged"], told["merged files written"]) == (str(2 * PIECES), "2")
+    assert (printed["small files merged"], printed["merged files written"]) == (
+        str(2 * PIECES),
+        "2",
+    )

@@ -1,4 +1,4 @@
-"""Marts: what they count is what the flows say."""
+"""Marts: their counts and sums are those of the flows."""
 
 import shutil
 from bisect import bisect
@@ -48,7 +48,7 @@ def test_every_counted_reason_is_documented():
     assert set(COUNTED_REASONS) <= set(SKIP_REASONS)
 
 
-def test_table1_counts_what_the_mobiles_opened(demo):
+def test_table1_counts_the_connections_that_mobiles_opened(demo):
     query = """
         select network, sum(flows), sum(sack), sum(timestamps), sum(mss_low), sum(window_high)
         from table1_summary group by network order by network
@@ -94,7 +94,7 @@ def test_fig03_histogram_holds_every_delay(demo):
     assert outside == 0
 
 
-def test_fig04_histogram_holds_every_round_trip(demo):
+def test_fig04_histogram_holds_every_rtt_sample(demo):
     query = """
         select network, period, sum(flows) filter (side = 'access'),
             sum(flows) filter (side = 'internet')
@@ -118,7 +118,7 @@ def test_fig05_leaves_add_up_to_the_tree(demo):
     assert rows(demo, query) == rows(demo, expected)
 
 
-def test_table2_counts_what_the_losses_list(demo):
+def test_table2_counts_the_rows_of_losses(demo):
     query = """
         select network, round(sum(lost_access), 6)
         from table2_loss group by all order by all
@@ -132,7 +132,7 @@ def test_table2_counts_what_the_losses_list(demo):
     assert rows(demo, query) == rows(demo, expected)
 
 
-def test_table2_has_what_is_expected_before_gi(demo):
+def test_table2_has_the_expected_losses_of_the_internet_side(demo):
     query = (
         "select network, round(sum(lost_internet), 6) from table2_loss group by all order by all"
     )
@@ -219,7 +219,7 @@ def test_sql_files_say_what_a_row_is():
 
 
 def edge(n: int | None) -> int | None:
-    """The lower edge of 1, 2, 3-4, 5-8, 9-16, ..."""
+    """Return the lower edge of the bin: 1, 2, 3-4, 5-8, 9-16, ..."""
     if n is None:
         return None
     low, high = 1, 1
@@ -228,7 +228,7 @@ def edge(n: int | None) -> int | None:
     return low
 
 
-def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
+def test_rtt_by_flight_holds_every_rtt_sample_of_the_access_side(demo):
     query = """
         select network, hour, delayed, sum(rtt_samples), round(sum(rtt_sum), 3),
             sum(queueing_samples), round(sum(queueing_sum), 3)
@@ -309,7 +309,7 @@ def test_stalls_by_class_holds_every_stall(demo):
     assert outside == 0
 
 
-def test_users_at_once_are_those_who_stall_while_a_stall_lasts(demo):
+def test_users_at_once_counts_the_users_who_stall_during_a_stall(demo):
     query = """
         select network, class, users_at_once, sum(stalls)
         from stalls_by_class where users_at_once is not null group by all
@@ -383,18 +383,18 @@ def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
 
 
 def at(seconds: float) -> datetime:
-    """So long after noon, which is 13 h in Budapest."""
+    """Return the time so many seconds after noon, which is 13 h in Budapest."""
     return datetime.fromtimestamp(NOON, UTC) + timedelta(seconds=seconds)
 
 
 def row_of(table: Table, **values: object) -> dict:
-    """A row, null where nothing is said."""
+    """Return a row, null where no value is given."""
     return dict.fromkeys(table.arrow.names) | values
 
 
 @pytest.fixture
 def of_a_day(warehouse, demo, network):
-    """Publishes a day of made-up tables and its marts; returns what asks them."""
+    """Return a function that publishes a day of made-up tables and its marts, and queries them."""
 
     def ask(tables: dict[Table, list[dict]], query: str) -> list[tuple]:
         publish_network(warehouse, network)
@@ -412,16 +412,20 @@ def test_retransmissions_by_cause_holds_every_retransmission_of_known_connection
             {", ".join(f"sum({cause})" for cause in causes)}, sum(unknown),
             sum(fast_spurious + rto_spurious + slow_start_spurious + tlp_spurious
                 + unknown_spurious),
-            sum(new_data_probes), sum(rto_expiries), sum(spurious_rto_expiries), sum(frto_rto_expiries)
+            sum(new_data_probes), sum(rto_expiries), sum(spurious_rto_expiries),
+            sum(frto_rto_expiries)
         from retransmissions_by_cause group by all order by all
     """
     per_cause = ", ".join(
         f"count(*) filter (cause = '{cause}' and not new_data)" for cause in causes
     )
     expected = f"""
-        with known as (select * from flows where initiator = 'mobile' and retransmissions is not null),
+        with known as (
+            select * from flows where initiator = 'mobile' and retransmissions is not null
+        ),
         totals as (
-            select network, sack, timestamps, count(*), sum(data_packets_down), sum(rto_expiries) as t
+            select network, sack, timestamps, count(*), sum(data_packets_down),
+                sum(rto_expiries) as t
             from known group by all
         ),
         again as (
@@ -438,8 +442,8 @@ def test_retransmissions_by_cause_holds_every_retransmission_of_known_connection
     assert rows(demo, query) == rows(demo, expected)
 
 
-def test_retransmissions_by_cause_parts_needed_from_spurious(demo, of_a_day):
-    """Two connections with SACK, and one of which it is not known what its server did."""
+def test_retransmissions_by_cause_separates_needed_from_spurious(demo, of_a_day):
+    """Two connections with SACK, and one whose server's retransmissions are unknown."""
 
     def again(flow_id: int, cause: str | None, **values: object) -> dict:
         row = row_of(RETRANSMISSIONS, flow_id=flow_id, cause=cause, capture="c.pcap")
@@ -448,14 +452,18 @@ def test_retransmissions_by_cause_parts_needed_from_spurious(demo, of_a_day):
     options = {"user": "a", "sack": True, "timestamps": False}
     tables = {
         FLOWS: [
-            flow(demo, flow_id=1, data_packets_down=10, retransmissions=4, timeouts=2, **options),
-            flow(demo, flow_id=2, data_packets_down=30, retransmissions=0, timeouts=0, **options),
+            flow(
+                demo, flow_id=1, data_packets_down=10, retransmissions=4, rto_expiries=2, **options
+            ),
+            flow(
+                demo, flow_id=2, data_packets_down=30, retransmissions=0, rto_expiries=0, **options
+            ),
             flow(
                 demo,
                 flow_id=3,
                 data_packets_down=50,
                 retransmissions=None,
-                timeouts=None,
+                rto_expiries=None,
                 **options,
             ),
         ],
@@ -475,7 +483,7 @@ def test_retransmissions_by_cause_parts_needed_from_spurious(demo, of_a_day):
         select sack, timestamps, flows, data_packets, rto, rto_spurious, slow_start,
             slow_start_spurious, fast, fast_spurious, fast_undecided, tlp, synack,
             unknown, unknown_spurious, unknown_undecided,
-            new_data_probes, timeouts, spurious_rto_expiries, frto_rto_expiries
+            new_data_probes, rto_expiries, spurious_rto_expiries, frto_rto_expiries
         from retransmissions_by_cause
     """
     assert of_a_day(tables, query) == [
@@ -483,7 +491,7 @@ def test_retransmissions_by_cause_parts_needed_from_spurious(demo, of_a_day):
     ]
 
 
-def test_rto_by_options_holds_every_timeout(demo):
+def test_rto_by_options_holds_every_rto_value(demo):
     query = """
         select network, sack, timestamps, backed_off, sum(changes)
         from rto_by_options where measure = 'rto' group by all order by all
@@ -499,7 +507,7 @@ def test_rto_by_options_holds_every_timeout(demo):
         from rto_by_options where measure = 'rto_by_rtt' group by all order by all
     """
     expected = """
-        select timers.network, count(*), round(sum(duration), 3)
+        select rto_values.network, count(*), round(sum(duration), 3)
         from rto_values join flows using (network, date, flow_id)
         where rtt + rtt_internet_min > 0 group by all order by all
     """
@@ -515,18 +523,18 @@ def test_rto_by_options_holds_every_timeout(demo):
     assert outside == 0
 
 
-def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_day):
-    """4 s for 10 s while the round trip is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 +
-    0.1 s; then 3 s to the end. Before the first round trip no ratio."""
-    timer = row_of(RTO_VALUES, flow_id=1, rule="linux", backed_off=False)
+def test_rto_by_options_has_each_rto_by_the_rtt_before_it(demo, of_a_day):
+    """4 s for 10 s while the RTT is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 + 0.1 s;
+    then 3 s to the end. Before the first RTT sample no ratio."""
+    rto_value = row_of(RTO_VALUES, flow_id=1, rule="linux", backed_off=False)
     usual = flow(demo, flow_id=1, rtt_internet_min=0.1, sack=False, timestamps=True)
     tables = {
         FLOWS: [usual | {"start_ts": at(-2), "end_ts": at(20)}],
         RTO_VALUES: [
-            timer | {"ts": at(-1), "rto": 1.0, "duration": 1.0},
-            timer | {"ts": at(0), "rto": 4.0, "duration": 10.0, "rtt": 0.9},
-            timer | {"ts": at(10), "rto": 8.0, "duration": 5.0, "rtt": 3.9, "backed_off": True},
-            timer | {"ts": at(15), "rto": 3.0, "duration": 5.0, "rtt": 3.9},
+            rto_value | {"ts": at(-1), "rto": 1.0, "duration": 1.0},
+            rto_value | {"ts": at(0), "rto": 4.0, "duration": 10.0, "rtt": 0.9},
+            rto_value | {"ts": at(10), "rto": 8.0, "duration": 5.0, "rtt": 3.9, "backed_off": True},
+            rto_value | {"ts": at(15), "rto": 3.0, "duration": 5.0, "rtt": 3.9},
         ],
     }
     query = """
@@ -544,7 +552,7 @@ def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_
     ]
 
 
-def test_recovery_by_restart_holds_every_stall_with_data_under_way(demo):
+def test_recovery_by_restart_holds_every_stall_with_data_in_flight(demo):
     query = """
         select network, interruption, ended_by, slow_start, sum(stalls),
             coalesce(sum(stalls) filter (bin is not null), 0), round(sum(seconds), 3),
@@ -587,8 +595,7 @@ def test_recovery_by_restart_has_the_time_of_recovery_in_bins(demo, of_a_day):
 
 
 def test_largest_rtt_by_user_counts_a_user_in_each_hour(demo, of_a_day):
-    """Of two users in the hour from 13 h, and one of them in the next; of a third nothing is
-    known."""
+    """Two users in the hour from 13 h, one of them in the next; of a third nothing is known."""
     link = row_of(LINKS, hour=at(0), rtt_samples=9)
     tables = {
         FLOWS: [flow(demo)],
@@ -675,7 +682,7 @@ def test_mss_of_limits_by_window_is_what_the_syns_agreed_on(demo):
 
 
 def parquet(demo, table: Table, columns: list[str]) -> pd.DataFrame:
-    """A table's rows from its files."""
+    """Return a table's rows, read from its files."""
     return pd.concat(
         pd.read_parquet(path, columns=columns, partitioning=None).assign(
             network=path.parent.parent.name.removeprefix("network=")
@@ -693,8 +700,8 @@ MARTS_WITH_USERS = [
 
 
 @pytest.mark.parametrize("mart", MARTS_WITH_USERS)
-def test_groups_of_users_are_at_most_the_users_and_hardly_fewer(demo, mart):
-    """Of 48 users in 64 groups about 34 groups have one; of 48 at other times fewer are there."""
+def test_user_groups_are_at_most_the_users_and_hardly_fewer(demo, mart):
+    """48 users are in about 34 of 64 user groups; at other times fewer users are there."""
     [columns] = [table.arrow.names for table in MARTS if table.name == mart]
     groups = (
         "count(distinct user_group)"
@@ -766,7 +773,7 @@ def test_rated_transfers_are_those_with_a_period(demo):
         ]
 
 
-def test_fig05_says_who_ended_a_set_up(demo):
+def test_fig05_shows_who_ended_a_set_up(demo):
     query = """
         select network, setup_class, reset_by, sum(flows) from fig05_setup_tree
         where setup_class in ('refused', 'serious_problem') group by all
@@ -774,14 +781,14 @@ def test_fig05_says_who_ended_a_set_up(demo):
     flows = parquet(demo, FLOWS, ["initiator", "setup_class", "setup_reset", "reset_by"])
     flows = flows[flows["initiator"] == "mobile"]
     ended = (flows["setup_class"] == "refused") | (flows["setup_reset"] == True)  # noqa: E712
-    told = flows["reset_by"].astype(object).where(ended & flows["reset_by"].notna(), None)
+    reset_by = flows["reset_by"].astype(object).where(ended & flows["reset_by"].notna(), None)
     wanted = flows["setup_class"].isin(["refused", "serious_problem"])
-    columns = zip(flows["network"], flows["setup_class"], told, strict=True)
+    columns = zip(flows["network"], flows["setup_class"], reset_by, strict=True)
     expected = Counter(row for row, keep in zip(columns, wanted, strict=True) if keep)
     assert {row[:3]: row[3] for row in rows(demo, query)} == expected
 
 
-def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
+def test_days_are_made_together_as_far_as_they_fit(demo, monkeypatch):
     days = demo.warehouse.days("day")
     assert len(days) == 3
     assert list(batches(demo.warehouse, days)) == [days]
@@ -790,16 +797,16 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
     assert list(batches(demo.warehouse, [])) == []
 
 
-def test_several_makers_never_ask_for_spark(warehouse, monkeypatch):
-    """In their threads it would begin another session; where it cannot read the bucket that the
-    warehouse is in, they work beside the one that there is."""
+def test_several_makers_never_start_spark(warehouse, monkeypatch):
+    """In their threads Spark would start another session; where it cannot read the object store
+    that the warehouse is in, they work beside the session that there is."""
     monkeypatch.setattr(sql, "_uses_spark", None)
     with sql.engine(warehouse, 2) as duck:
         assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
 
 
 def test_makers_share_the_days_evenly(demo, monkeypatch):
-    """Of three days: each maker as many, in as few rounds as they fit."""
+    """Each maker gets as many of three days, in as few rounds as they fit."""
     first, second, third = days = demo.warehouse.days("day")
     assert list(batches(demo.warehouse, days, 2)) == [[first, second], [third]]
     assert list(batches(demo.warehouse, days, 8)) == [[first], [second], [third]]
@@ -808,7 +815,7 @@ def test_makers_share_the_days_evenly(demo, monkeypatch):
     assert list(batches(demo.warehouse, days, 2)) == [[first], [second], [third]]
 
 
-def test_however_many_make_them_marts_are_the_same_to_the_byte(demo, tmp_path, monkeypatch):
+def test_marts_have_the_same_bytes_for_any_number_of_makers(demo, tmp_path, monkeypatch):
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
@@ -824,7 +831,7 @@ def test_however_many_make_them_marts_are_the_same_to_the_byte(demo, tmp_path, m
         assert contents() == before
 
 
-def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch):
+def test_a_failed_batch_leaves_the_others_whole(demo, tmp_path, monkeypatch):
     """A day's file is broken: it keeps the marts it had, and the next run makes them."""
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
@@ -841,7 +848,7 @@ def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch)
     assert update_marts(warehouse) == []
 
 
-def test_examples_are_the_connections_held_up_the_longest(demo):
+def test_examples_are_the_connections_limited_the_longest(demo):
     query = "select network, hour, cause, held_up from examples where kind = '{}' order by all"
     expected = """
         select network, hour(timezone('Europe/Budapest', start_ts)), limited_by, max({most})

@@ -1,4 +1,4 @@
-"""Marts by DuckDB and by Spark: row by row the same, also of odd values."""
+"""Marts by DuckDB and by Spark have the same rows, also of odd values."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ ODD_FLOWS = (
 )  # fmt: skip
 
 
-def same(mine: object, theirs: object) -> bool:
+def is_same(mine: object, theirs: object) -> bool:
     if isinstance(mine, float) and isinstance(theirs, float):
         return isclose(mine, theirs, rel_tol=SUMS_ADDED_OTHERWISE, abs_tol=0)
     return mine == theirs
@@ -95,13 +95,13 @@ def assert_same(results: dict[str, tuple[list, list]]) -> None:
     for mart, (mine, theirs) in results.items():
         assert len(mine) == len(theirs), mart
         for row, other in zip(mine, theirs, strict=True):
-            differing = {k: (row[k], other[k]) for k in row if not same(row[k], other[k])}
+            differing = {k: (row[k], other[k]) for k in row if not is_same(row[k], other[k])}
             assert not differing, (mart, row)
 
 
 @pytest.fixture
 def odd(warehouse, demo, network) -> Warehouse:
-    """A network a time zone, each with days of odd connections, one of them without any."""
+    """Make a network per time zone, each with days of odd connections, one of them without any."""
     usual = flow(demo)
     ids = count()
     for zone in ZONES:
@@ -114,7 +114,7 @@ def odd(warehouse, demo, network) -> Warehouse:
 
 
 def starts(day: date) -> list[datetime]:
-    """Every fifty minutes."""
+    """Return a time every fifty minutes."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return [midnight + timedelta(minutes=50 * n) for n in range(28)]
 
@@ -124,8 +124,8 @@ def odd_flow(n: int) -> dict:
 
 
 def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict]]:
-    """The connections and what they did; ids: theirs."""
-    flows, rates, stalls, trips, links, retransmissions, timers = [], [], [], [], [], [], []
+    """Return a day's tables of odd connections; ids: those of the connections."""
+    flows, rates, stalls, trips, links, retransmissions, rto_values = [], [], [], [], [], [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
@@ -164,7 +164,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
             at = end + timedelta(seconds=(k - 1) * n)
             row = {"flow_id": flow_id, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
             row |= {"duration": 1.5 * k, "rtt": None if k == 0 else 0.25 * n}
-            timers.append(row | {"backed_off": k > 1})
+            rto_values.append(row | {"backed_off": k > 1})
         if n % 2:
             row = dict.fromkeys(LINKS.arrow.names) | {
                 "user": user,
@@ -181,7 +181,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         RTT_SAMPLES: trips,
         LINKS: links,
         RETRANSMISSIONS: retransmissions,
-        RTO_VALUES: timers,
+        RTO_VALUES: rto_values,
     }
 
 
@@ -197,8 +197,8 @@ def test_every_mart_of_odd_values_is_the_same(odd):
     assert_same(results)
 
 
-def test_hours_are_the_local_ones(odd):
-    """As Python's zoneinfo has them."""
+def test_hours_are_local_hours(odd):
+    """Python's zoneinfo gives the same hours."""
     with by_duckdb(odd) as sql:
         rows = dict(mart_rows(sql, odd, odd.days("day")))["table1_summary"].to_pylist()
     found, expected = Counter(), Counter()
@@ -213,8 +213,8 @@ def test_hours_are_the_local_ones(odd):
     assert found == expected
 
 
-def test_what_marts_count_is_placed_once(odd):
-    """Also at the ends of a network's dates, and on the nights on which clocks are changed."""
+def test_each_row_that_marts_count_gets_one_local_hour(odd):
+    """Also at the ends of a network's dates, and on nights when clocks change."""
     pairs = (
         ("located_connections", FLOWS),
         ("located_links", LINKS),
@@ -231,8 +231,8 @@ def test_what_marts_count_is_placed_once(odd):
             assert found == there > 0, view
 
 
-def test_users_fall_evenly_into_the_groups(warehouse):
-    """Of 64 000 users, each group has 1000 of them within five standard deviations."""
+def test_users_fall_evenly_into_the_user_groups(warehouse):
+    """Each user group has 1000 of 64 000 users, within five standard deviations."""
     users = (
         "select user_group(concat('10.0.', i // 256, '.', i % 256)) as hour from range(64000) t(i)"
     )

@@ -1,4 +1,4 @@
-"""Whatever a capture or a warehouse is called: ingested, or refused in a line."""
+"""Captures and warehouses of any name are ingested, or refused in a line."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from spark_jobs.jobs.ingest import ingest
 from spark_jobs.warehouse import VIEWS, Warehouse
 
 LONG = "ü" * 110
-"""Of 220 bytes, and of 660 once percent-quoted."""
+"""A name of 220 bytes, and of 660 once percent-quoted."""
 NAMES = {
     "long": f"{LONG}.pcap",
     "long, quoted": f"{'%[]~+ ' * 35}.pcap",
@@ -33,7 +33,7 @@ NAMES = {
 
 
 def capture(path: Path, packets: int = 2, when: int = NOON) -> Path:
-    """A capture of the first network with so many packets; of another `when` another content."""
+    """Write a capture of the first network with so many packets; its content depends on `when`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     ids = [changed((SYN, DATA)[i % 2], 4, bytes([i, 0])) for i in range(packets)]
     path.write_bytes(pcap([Frame(packet, when + i) for i, packet in enumerate(ids)]))
@@ -42,7 +42,7 @@ def capture(path: Path, packets: int = 2, when: int = NOON) -> Path:
 
 @pytest.fixture
 def giscope(capfd, monkeypatch, in_this_process):
-    """A command in this process: its exit status, and the lines it printed to either stream."""
+    """Run a command in this process: its exit status, and the lines printed to either stream."""
     monkeypatch.setattr(cli.out, "_width", 500)
 
     def run(*args: object) -> tuple[int, list[str], list[str]]:
@@ -83,7 +83,7 @@ def test_a_capture_of_any_name_is_ingested(ingested, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_what_is_said_of_it_stays_on_a_line(ingested, tmp_path, name):
+def test_an_error_about_a_capture_of_any_name_is_one_printable_line(ingested, tmp_path, name):
     path = capture(tmp_path / name)
     path.write_bytes(b"no capture at all")
     status, _, err = ingested(path)
@@ -101,7 +101,7 @@ def test_a_name_that_no_file_can_have_is_refused_in_a_line(ingested):
     assert "too long" in line
 
 
-def test_names_that_differ_at_their_ends_are_two_captures(ingested, tmp_path):
+def test_names_that_differ_only_at_their_ends_are_different_captures(ingested, tmp_path):
     stem = "é" * 120
     paths = [capture(tmp_path / f"{stem}{i}.pcap", 2, NOON + i * 1000) for i in range(3)]
     for path in paths:
@@ -122,8 +122,8 @@ def test_two_names_that_are_printed_alike_are_refused(ingested, tmp_path):
 ODD_FOLDERS = ["what?", "[a-z]", "s*r", "{a,b}", "it's", "back\\slash", "per%20cent", "[x"]
 
 
-def beside(folder: Path) -> None:
-    """Folders that the folder's name would stand for if it was a pattern."""
+def make_folders_that_a_pattern_would_match(folder: Path) -> None:
+    """Make folders that the folder's name would match if it were a pattern."""
     for other in ("whatX", "a", "sr", "b", "x"):
         (folder.parent / other).mkdir(exist_ok=True)
 
@@ -131,7 +131,7 @@ def beside(folder: Path) -> None:
 @pytest.mark.parametrize("name", ODD_FOLDERS)
 def test_a_warehouse_may_lie_anywhere(giscope, tmp_path, network, name):
     root = tmp_path / name / "w"
-    beside(root.parent)
+    make_folders_that_a_pattern_would_match(root.parent)
     common = ("--warehouse", root, "--networks", NETWORKS_FILE, "--network", "aa-gprs")
     assert giscope("ingest", *common, capture(tmp_path / "x.pcap"))[0] == 0
     for other in root.parent.parent.iterdir():

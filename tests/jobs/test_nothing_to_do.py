@@ -1,4 +1,4 @@
-"""What is up to date is not made again, nor imported what would make it."""
+"""What is up to date is not made again, and the modules that would make it are not imported."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ print(json.dumps([name for name in {MAKERS} if name in sys.modules]))
 
 
 def run(warehouse: Path, networks: Path, captures: Path) -> list[str]:
-    """`giscope run`; which of the MAKERS it imported."""
+    """Run `giscope run`; return those of the MAKERS that it imported."""
     command = ["run", "--warehouse", warehouse, "--networks", networks, captures]
     done = subprocess.run(
         [sys.executable, "-c", RUN, *map(str, command)],
@@ -45,19 +45,19 @@ def made(demo, tmp_path_factory) -> Path:
 
 
 def state(root: Path) -> dict[Path, int]:
-    """When each file of a warehouse was written, but for its locks."""
+    """Return when each file of a warehouse was written, but for its locks."""
     files = [path for path in root.rglob("*") if path.is_file() and LOCKS not in path.parts]
     return {path: path.stat().st_mtime_ns for path in files}
 
 
-def test_nothing_is_written_and_nothing_imported_that_would(made):
+def test_a_repeated_run_writes_nothing_and_imports_no_maker(made):
     before = state(made)
     assert run(made, NETWORKS_FILE, CAPTURES) == []
     assert state(made) == before
 
 
-def test_no_table_is_read(made):
-    """Its files' sizes are looked at, whatever is in them."""
+def test_a_repeated_run_reads_no_table(made):
+    """Only sizes of the tables' files are checked, not their content."""
     files = {path: path.read_bytes() for path in made.rglob("*.parquet")}
     for path, content in files.items():
         path.write_bytes(bytes(len(content)))
@@ -68,7 +68,7 @@ def test_no_table_is_read(made):
 
 
 @pytest.mark.parametrize("name", [REPORT, VIEWS])
-def test_what_was_deleted_is_made_again(made, name):
+def test_a_deleted_report_or_view_file_is_made_again(made, name):
     (made / name).unlink()
     run(made, NETWORKS_FILE, CAPTURES)
     assert (made / name).exists()

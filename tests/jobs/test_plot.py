@@ -25,7 +25,7 @@ def some_flows(demo, count: int) -> list[int]:
     return [flow_id for (flow_id,) in rows.fetchall()]
 
 
-def test_page_is_written_needs_nothing_and_its_place_is_printed(demo, tmp_path, capsys):
+def test_page_is_self_contained_and_its_path_is_printed(demo, tmp_path, capsys):
     (flow_id,) = some_flows(demo, 1)
     main(command(demo, flow_id, "--output", tmp_path / "one.html"))
     assert capsys.readouterr().out == f"{tmp_path / 'one.html'}\n"
@@ -35,7 +35,7 @@ def test_page_is_written_needs_nothing_and_its_place_is_printed(demo, tmp_path, 
     assert str(flow_id) in text
 
 
-def test_several_go_to_a_folder(demo, tmp_path, capsys, monkeypatch):
+def test_several_pages_are_written_to_a_folder(demo, tmp_path, capsys, monkeypatch):
     ids = some_flows(demo, 2)
     main(command(demo, *ids, "--output", tmp_path))
     written = [str(tmp_path / plot_file_name(flow_id)) for flow_id in ids]
@@ -47,22 +47,22 @@ def test_several_go_to_a_folder(demo, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("7",), "{root}: no flow 7"),
         (("7", "8", "--output", "no/such"), "plot: no/such: no such folder"),
     ],
 )
-def test_users_mistakes(demo, capsys, arguments, told):
+def test_plot_reports_user_errors_in_a_line(demo, capsys, arguments, message):
     with pytest.raises(SystemExit) as stop:
         main(command(demo, *arguments))
     assert stop.value.code == 2
-    assert capsys.readouterr().err == f"giscope: {told.format(root=demo.warehouse.root)}\n"
+    assert capsys.readouterr().err == f"giscope: {message.format(root=demo.warehouse.root)}\n"
 
 
 @pytest.fixture(scope="module")
 def made(demo, tmp_path_factory) -> Warehouse:
-    """The demo with its report and the pages of the examples."""
+    """Make the demo's report and the pages of its examples."""
     root = tmp_path_factory.mktemp("plots") / "w"
     shutil.copytree(demo.warehouse.root, root)
     warehouse = Warehouse(root)
@@ -82,8 +82,8 @@ def test_every_link_of_the_report_leads_to_a_page(made):
         assert (path.parent / script).stat().st_size > 1_000_000
 
 
-def test_examples_are_the_longest(made):
-    """The report names the connection that lost repairs held up the longest."""
+def test_examples_are_the_connections_limited_the_longest(made):
+    """The report names the connection that recovery limited the longest."""
     ((flow_id,),) = (
         made.connect()
         .sql("""
@@ -97,7 +97,7 @@ def test_examples_are_the_longest(made):
     assert f'href="{PLOTS}/{plot_file_name(flow_id)}"' in row
 
 
-def test_pages_are_made_again_where_they_are_gone_and_others_removed(made):
+def test_missing_pages_are_made_again_and_others_removed(made):
     folder = made.root / PLOTS
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     bring_up_to_date(made)
@@ -111,14 +111,14 @@ def test_pages_are_made_again_where_they_are_gone_and_others_removed(made):
     assert set(folder.iterdir()) == set(before)
 
 
-def test_connection_whose_packets_are_gone(demo, tmp_path, capsys):
+def test_plot_of_a_connection_without_packets_is_refused(demo, tmp_path, capsys):
     root = tmp_path / "w"
     shutil.copytree(demo.warehouse.root, root)
     (flow_id,) = (
         Warehouse(root).connect().sql("select min(flow_id) from flows where network = 'aa-gprs'")
     ).fetchall()[0]
-    for commit in Warehouse(root).published_units("capture", "aa-gprs"):
-        Warehouse(root).publish(commit.unit, {}, commit.facts)
+    for published in Warehouse(root).published_units("capture", "aa-gprs"):
+        Warehouse(root).publish(published.unit, {}, published.facts)
     with pytest.raises(SystemExit):
         main(["plot", "--warehouse", str(root), str(flow_id)])
     assert capsys.readouterr().err == f"giscope: {root}: no packets of flow {flow_id}\n"

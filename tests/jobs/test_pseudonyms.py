@@ -1,5 +1,5 @@
-"""Nobody can tell from the tables who a subscriber was: no byte of a warehouse, of what is said, or
-of what Spark shows has an address. Who has the key can ask for one."""
+"""The tables do not identify a subscriber: no byte of a warehouse, of messages, or of Spark's pages
+has an address. A holder of the key can look a subscriber up."""
 
 import os
 import re
@@ -30,19 +30,19 @@ from spark_jobs.warehouse import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 AVRO_MARK_BYTES = 16
-"""What an Avro file has after its header and after each block, which is raw deflate."""
+"""The marker after an Avro file's header and after each block, which is raw deflate."""
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
-    """The command, as users run it."""
+    """Run the command, as users do."""
     return subprocess.run(
         [GISCOPE, *map(str, arguments)], capture_output=True, text=True, check=False
     )
 
 
 def subscribers(capture: Path, network: Network) -> set[str]:
-    """The addresses of the subscribers in a capture."""
+    """Return the addresses of the subscribers in a capture."""
     found: set[str] = set()
     for read in read_capture(capture, subscriber_prefixes(network.subscribers), ReadStats()):
         found.update(read.addresses.texts(np.unique(read.rows["user"])))
@@ -71,7 +71,7 @@ class Finder:
         self._parts = sorted(parts)
 
     def finds(self, content: bytes) -> bool:
-        """Whether one of them is in it."""
+        """Return whether one of the addresses, or the key, is in the bytes."""
         if self._text.search(content) or any(part in content for part in self._parts):
             return True
         for offset in range(4):
@@ -83,7 +83,7 @@ class Finder:
         return False
 
     def in_folder(self, root: Path) -> list[str]:
-        """The files that have one."""
+        """Return the files that have one."""
         return [
             str(path.relative_to(root))
             for path in sorted(root.rglob("*"))
@@ -92,7 +92,7 @@ class Finder:
 
 
 def parts_of(path: Path) -> Iterator[bytes]:
-    """A file's bytes, as they are and with what is compressed in them unpacked."""
+    """Yield a file's bytes, as they are and with compressed parts unpacked."""
     content = path.read_bytes()
     if path.suffix == ".parquet":
         metadata = pq.read_metadata(path)
@@ -110,7 +110,8 @@ def parts_of(path: Path) -> Iterator[bytes]:
 
 
 def _avro_data_at(block: bytes) -> int:
-    """Where a block's rows begin: behind their count and size, numbers of seven bits a byte."""
+    """Return where a block's rows begin: after their count and size, numbers of seven bits a
+    byte."""
     at = 0
     for _ in range(2):
         at = next(place for place in range(at, len(block)) if block[place] < 0x80) + 1
@@ -145,7 +146,7 @@ def test_no_byte_has_an_address(few_captures, known, tmp_path):
     assert len(list(root.rglob("*.parquet"))) > 50
 
 
-def test_one_that_is_there_is_found(few_captures, known, tmp_path):
+def test_the_finder_finds_plain_addresses(few_captures, known, tmp_path):
     root, finder = tmp_path / "w", Finder(known)
     done = run(
         "run", "--plain-addresses", "--warehouse", root, "--networks", NETWORKS_FILE, few_captures
@@ -165,8 +166,8 @@ def test_one_that_is_there_is_found(few_captures, known, tmp_path):
     assert not finder.finds(b"abc" + (long + 1).packed[::2] + bytes(16) + str(long + 1).encode())
 
 
-def test_pseudonyms_are_all_that_differs(few_captures, networks, tmp_path):
-    """Of what is measured nothing does."""
+def test_only_users_differ_with_and_without_pseudonyms(few_captures, networks, tmp_path):
+    """No measurement differs."""
     found = []
     for pseudonyms in ("keyed", "none"):
         warehouse = Warehouse(tmp_path / pseudonyms)
@@ -182,15 +183,17 @@ def test_pseudonyms_are_all_that_differs(few_captures, networks, tmp_path):
     assert len(found[0][0]) > 10_000
 
 
-def test_who_has_the_key_finds_one_subscriber(few_captures, networks, known, tmp_path):
+def test_the_pseudonym_command_finds_a_subscriber_with_the_key(
+    few_captures, networks, known, tmp_path
+):
     warehouse, network = Warehouse(tmp_path / "w"), networks["aa-gprs"]
     ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
     users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
     mine = subscribers(few_captures / "aa-gprs/peak.pcap", network)
     of = ("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs")
-    told = [run(*of, "--address", address).stdout.strip() for address in sorted(mine)[:3]]
-    assert len(set(told)) == 3
-    assert set(told) <= {user for (user,) in users}
+    printed = [run(*of, "--address", address).stdout.strip() for address in sorted(mine)[:3]]
+    assert len(set(printed)) == 3
+    assert set(printed) <= {user for (user,) in users}
     assert {user for (user,) in users} == {user_keys(network).key_of_address(one) for one in mine}
     wrong = run(*of, "--address", "10.64.1")
     assert (wrong.returncode, wrong.stderr) == (
@@ -200,7 +203,7 @@ def test_who_has_the_key_finds_one_subscriber(few_captures, networks, known, tmp
     assert run(*of).returncode == 2
 
 
-def test_pseudonyms_are_of_one_key_and_network():
+def test_pseudonyms_depend_on_the_key_and_the_network():
     keys = UserKeys("a", SECRET)
     assert re.fullmatch("[a-z2-7]{16}", keys.key_of_address("10.64.0.1"))
     assert keys.key_of_address("10.64.0.1") == keys.key_of_address("::ffff:10.64.0.1")
@@ -215,8 +218,8 @@ def test_pseudonyms_are_of_one_key_and_network():
     assert UserKeys("a").key_of_address("2001:db8::0:1") == "2001:db8::1"
 
 
-def test_a_container_reads_the_key_among_its_secrets(tmp_path, monkeypatch):
-    """Its secrets are readable by all in it, who are one user; elsewhere that is refused."""
+def test_a_container_reads_the_key_from_its_secrets(tmp_path, monkeypatch):
+    """A container's secrets are readable by its one user; elsewhere that is refused."""
     path = tmp_path / "giscope_key"
     path.write_text(SECRET.hex())
     path.chmod(0o444)
@@ -248,9 +251,8 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     path.chmod(0o640)
     shown = run(*command, tmp_path / "x")
     assert shown.returncode == 2
-    assert (
-        shown.stderr
-        == f"giscope: {path}: other users can read the key of the pseudonyms: run chmod 600 {path}\n"
+    assert shown.stderr == (
+        f"giscope: {path}: other users can read the key of the pseudonyms: run chmod 600 {path}\n"
     )
     path.chmod(0o600)
     path.write_text("abc\n")
@@ -267,14 +269,16 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
 
 
 def refusal(warehouse, network, capture) -> str:
-    """Why nothing of a network is ingested."""
+    """Return why nothing of a network is ingested."""
     (refused,) = ingest(warehouse, [(network, capture)])
     assert refused.network_refused
     return refused.error
 
 
-def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatch):
-    """A warehouse stays with the key that it was begun with."""
+def test_a_warehouse_refuses_another_key_or_plain_addresses(
+    few_captures, networks, tmp_path, monkeypatch
+):
+    """A warehouse keeps the key that it was started with."""
     network, capture = networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap"
     plain = network.model_copy(update={"pseudonyms": "none"})
     keyed, old = Warehouse(tmp_path / "keyed"), Warehouse(tmp_path / "old")
@@ -290,7 +294,7 @@ def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatc
     assert (contents(keyed.root), contents(old.root)) == before
 
 
-def test_two_subscribers_never_become_one(monkeypatch):
+def test_two_subscribers_with_the_same_pseudonym_are_refused(monkeypatch):
     monkeypatch.setattr("spark_jobs.capture.users.PSEUDONYM_BYTES", 1)
     table = AddressTable(subscriber_prefixes([ip_network("2001:db8::/32")]), 300)
     numbers = np.array([table.add(0x20010DB8 << 32, low) for low in range(300)])
@@ -300,7 +304,7 @@ def test_two_subscribers_never_become_one(monkeypatch):
 
 
 SAMPLE_KEY = bytes.fromhex("1522178d33a4cf80130a5b1649907d10d8988f8379796527 62574c2d2a842202")
-"""Of the sample trace published with Crypto-PAn 1.0, as some lines of it are."""
+"""Lines of the sample published with Crypto-PAn 1.0."""
 SAMPLE = {
     "128.11.68.132": "135.242.180.132",
     "129.118.74.4": "134.136.186.123",
@@ -320,11 +324,11 @@ OF_IPV6 = {
     "2001:db8::1": "4401:2bc:603f:d91d:27f:ff8e:e6f1:dc1e",
     "2001:db8::2": "4401:2bc:603f:d91d:27f:ff8e:e6f1:dc1c",
 }
-"""As yacryptopan, another implementation, has them with that key."""
+"""The results of yacryptopan, another implementation, with that key."""
 
 
 @pytest.mark.parametrize("published", [SAMPLE, OF_IPV6])
-def test_prefixes_are_kept_as_published(published):
+def test_prefix_pseudonyms_are_those_published_for_crypto_pan(published):
     given = [ip_address(text).packed for text in published]
     found = [str(ip_address(one)) for one in anonymize(given, SAMPLE_KEY)]
     assert found == list(published.values())
@@ -336,7 +340,7 @@ def common_bits(a: str, b: str) -> int:
     return one.max_prefixlen - (int(one) ^ int(other)).bit_length()
 
 
-def test_pools_are_kept_where_a_site_asks_for_it(few_captures, networks, tmp_path):
+def test_prefix_pseudonyms_keep_common_prefixes_of_addresses(few_captures, networks, tmp_path):
     network = networks["aa-gprs"].model_copy(update={"pseudonyms": "prefix"})
     keys = user_keys(network)
     mine = sorted(subscribers(few_captures / "aa-gprs/peak.pcap", network))
@@ -358,10 +362,10 @@ def test_pools_are_kept_where_a_site_asks_for_it(few_captures, networks, tmp_pat
 
 
 @pytest.mark.parametrize(("servers", "form"), [("cut", r"[\d.]+\.0"), ("hashed", "[a-z2-7]{16}")])
-def test_servers_are_called_as_the_networks_file_says(
+def test_servers_are_hashed_or_cut_as_the_networks_file_says(
     few_captures, networks, tmp_path, servers, form
 ):
-    """What is measured of the connections stays; captures are told from their copies as before."""
+    """Measurements of connections stay; duplicates of captures are detected as before."""
     network, capture = networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap"
     called = network.model_copy(update={"servers": servers})
     whole, warehouse = Warehouse(tmp_path / "whole"), Warehouse(tmp_path / "w")
@@ -386,8 +390,8 @@ def test_servers_are_called_as_the_networks_file_says(
     assert "of its packets are in peak" in refused.error
 
 
-def test_the_version_of_ip_is_told_by_a_pseudonym():
-    """Headers of IPv6 are longer: of how many packets a merged one was depends on it."""
+def test_a_pseudonym_shows_the_ip_version():
+    """IPv6 headers are longer: the number of packets in a merged one depends on it."""
     for kind in ("kept", "hashed"):
         keys = UserKeys("a", SECRET, servers=kind)
         assert re.fullmatch("v6:[a-z2-7]{16}", keys.key_of_address("2001:db8::1"))

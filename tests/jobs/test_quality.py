@@ -1,4 +1,4 @@
-"""The checks of a day: what each tells, and what they hold back."""
+"""The quality checks of a day: what each detects, and which days are held."""
 
 import shutil
 from collections.abc import Callable
@@ -103,16 +103,16 @@ def test_at_the_limit_or_not_measurable_passes(measured):
     assert failed(**measured) == []
 
 
-@pytest.mark.parametrize(("cut", "told"), [(0, False), (10, False), (11, True), (1000, True)])
-def test_many_options_cut_ask_for_a_larger_snap_length(cut, told):
+@pytest.mark.parametrize(("cut", "is_asked"), [(0, False), (10, False), (11, True), (1000, True)])
+def test_many_cut_options_ask_for_a_larger_snap_length(cut, is_asked):
     measured = GOOD | {"options_cut": cut}
     [check] = (c for c in quality.evaluate(measured, LIMITS) if c.measure == "options_cut_share")
     assert (check.value, check.passed) == (cut / 1000, True)
-    assert ("raise the snap length" in check.finding) == told
+    assert ("raise the snap length" in check.finding) == is_asked
 
 
 def test_packets_with_cut_options_are_measured(warehouse, tmp_path, network):
-    """As many as have options, of the same packets captured whole."""
+    """The count equals that of packets with options in the capture at full length."""
     path = REPORTS / "min_snap_54.pcap"
     [result] = ingest(warehouse, [(network, path)])
     assert (result.error, result.skipped) == (None, {"options_cut": 24})
@@ -129,13 +129,13 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
     assert failed(networks["aa-gprs"].quality, peak_flows=0) == ["peak_flows"]
 
 
-def test_what_is_measured_of_a_day(warehouse, demo, network):
+def test_measurements_of_a_day(warehouse, demo, network):
     unseen = {"acked_unseen_bytes": 30, "payload_bytes_down": 70}
     seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
     unknown = {"retransmissions": None, "rtt_access_min": None}
     rows = [
         flow(demo, **unseen, lost_internet=None, **unknown),
-        flow(demo, **seen, initiator="unknown", seen="up", **unknown),
+        flow(demo, **seen, initiator="unknown", directions_seen="up", **unknown),
         flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9), **unknown),
     ]
     log = dict.fromkeys(INGEST_LOG.arrow.names)
@@ -184,8 +184,8 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     assert "stepped back 2 times, by 1.250 s in all" in finding
 
 
-def test_volume_is_held_against_the_median_of_the_same_weekdays(warehouse, demo, network):
-    """Published volumes 100, 200 and 900 one to three weeks ago, 5000 yesterday; 1000 today."""
+def test_volume_is_compared_with_the_median_of_the_same_weekdays(warehouse, demo, network):
+    """Published volumes: 100, 200 and 900 one to three weeks ago, 5000 yesterday; 1000 today."""
     table1 = next(table for table in MARTS if table.name == "table1_summary")
     first = demo.warehouse.connect().sql("from table1_summary")
     row = dict(zip(first.columns, first.limit(1).fetchall()[0], strict=True))
@@ -234,8 +234,8 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
         quality.release(warehouse, network, DAY, "again")
 
 
-def test_a_release_stands_where_the_same_flows_are_made_again(warehouse, few_captures, network):
-    """As each day's are, when the next day's packets come."""
+def test_a_release_lasts_when_the_same_flows_are_made_again(warehouse, few_captures, network):
+    """Each day's flows are made again when the next day's packets come."""
     strict = network.model_copy(update={"quality": QualityLimits(peak_flows=1_000_000)})
     ingest(warehouse, [(strict, few_captures / "aa-gprs/peak.pcap")])
     publish_flows(warehouse, [(strict, DAY)])
@@ -250,7 +250,7 @@ def test_a_release_stands_where_the_same_flows_are_made_again(warehouse, few_cap
     assert update_marts(warehouse) == []
 
 
-def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(warehouse, tmp_path, network):
+def test_unreadable_file_counts_for_the_day_of_its_folder(warehouse, tmp_path, network):
     folder = tmp_path / DAY.isoformat()
     folder.mkdir()
     (folder / "peak.pcap").write_bytes(b"no capture at all")
@@ -261,7 +261,7 @@ def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(warehouse, tmp
     assert len(warehouse.files(QUALITY, network.name, DAY)) == 1
 
 
-def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, network):
+def test_files_of_one_name_on_two_days_are_two_captures(warehouse, tmp_path: Path, network):
     source = CAPTURES / "aa-gprs" / "peak.pcap.zst"
     work = []
     for day in (DAY, DAY + timedelta(days=1)):
@@ -276,8 +276,8 @@ def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, n
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_copies_hold_nothing_back(warehouse, tmp_path: Path, network):
-    """A part of a capture that is there, and that ends within a record."""
+def test_duplicate_captures_hold_no_day(warehouse, tmp_path: Path, network):
+    """The duplicate is a part of an ingested capture, cut within a record."""
     data = pcap(Frame(bytes(IP(src="10.64.0.1", id=i)), NOON * 10**6 + i) for i in range(1, 9))
     for name, some in (("whole.pcap", data), ("part.pcap", data[:-50])):
         (tmp_path / name).write_bytes(some)
@@ -290,8 +290,8 @@ def test_copies_hold_nothing_back(warehouse, tmp_path: Path, network):
 
 
 def thinned(target: Path, keep: Callable[[int, bool], bool], later: int = 0) -> Path:
-    """A shipped capture with those packets only that are kept, by number and whether uplink, some
-    µs later (within their second)."""
+    """Write a shipped capture with only the packets that `keep` chooses by number and direction,
+    some µs later (within their second)."""
     packed = (CAPTURES / "bb-gprs/peak.pcap.zst").read_bytes()
     data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
     kept, place, number = [data[:24]], 24, 0
@@ -334,8 +334,10 @@ NULL_IN = {
 
 
 @pytest.mark.parametrize("what", THINNED)
-def test_capture_that_misses_packets_says_nothing_of_them(warehouse, tmp_path, network, what):
-    """Of connections that went on: the handshake's ACK, or data, shows that there were answers."""
+def test_capture_that_misses_packets_gives_no_estimate_that_needs_them(
+    warehouse, tmp_path, network, what
+):
+    """Connections that continued: the set-up's ACK, or data, shows that there were answers."""
     keep, check = THINNED[what]
     network = network.model_copy(update={"quality": QualityLimits(without_syn_share=1)})
     ingest(warehouse, [(network, thinned(tmp_path / "thinned.pcap", keep))])
@@ -348,11 +350,11 @@ def test_capture_that_misses_packets_says_nothing_of_them(warehouse, tmp_path, n
     one_way = what in ("up only", "down only")
     most = 0.01 if what == "nine in ten" else 0.1
     unseen = f"acked_unseen_bytes > {most} * (payload_bytes_down + acked_unseen_bytes)"
-    missed = "seen <> 'both'" if one_way else unseen
+    missed = "directions_seen <> 'both'" if one_way else unseen
     names = sorted(NULL_IN[what])
-    told = ", ".join(f"count({name})" for name in names)
+    counted_columns = ", ".join(f"count({name})" for name in names)
     [(rows, *counts)] = connection.sql(
-        f"select count(*), {told} from flows where {missed}"
+        f"select count(*), {counted_columns} from flows where {missed}"
     ).fetchall()
     assert rows > 1000
     assert {name: n for name, n in zip(names, counts, strict=True) if n} == {}
@@ -363,9 +365,11 @@ def test_capture_that_misses_packets_says_nothing_of_them(warehouse, tmp_path, n
 
 
 @pytest.mark.parametrize(("shared", "copied"), [(0, 0), (1, 2 / 3)], ids=["halves", "both whole"])
-def test_packets_of_two_ports_in_two_files_are_told(warehouse, tmp_path, network, shared, copied):
-    """Two files with every second packet each; or the one with all, the other with every second: of
-    three rows two are of one packet, where IDs tell."""
+def test_packets_of_two_mirrored_ports_in_two_files_are_detected(
+    warehouse, tmp_path, network, shared, copied
+):
+    """Two files with every second packet each; or one with all, the other with every second: of
+    three rows two are of one packet, as IP IDs show."""
     network = network.model_copy(update={"quality": QualityLimits(without_syn_share=1)})
     a = thinned(tmp_path / "a.pcap", lambda number, by_mobile: number % 2 == 0)
     b = thinned(tmp_path / "b.pcap", lambda number, by_mobile: number % 2 == 1 or shared, 3)

@@ -1,4 +1,4 @@
-"""`giscope sql` within its limits: what would run for ever, or take all memory, ends in a line."""
+"""`giscope sql` within its limits: a query without end, or one for all memory, ends with a line."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ TOO_LARGE = re.compile(r"giscope: sql: stopped: it needs more than .* GiB .*--me
 
 @dataclass
 class Ended:
-    """A command that has ended; most_mib: what it had in memory."""
+    """A command that has ended; most_mib: its peak memory."""
 
     stdout: str
     stderr: str
@@ -42,11 +42,11 @@ with open(sys.argv[1], "w") as most:
     most.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024))
 sys.exit(status)
 """
-"""A small process between: what a process has in memory as it is begun counts as its child's."""
+"""A small process in between: a process's memory at its start counts as its child's."""
 
 
 def sql(folder: Path, *arguments: str, **environment: str) -> Ended:
-    """`giscope sql` of a warehouse without tables; temporary files are in folder/tmp."""
+    """Run `giscope sql` on a warehouse without tables; temporary files are in folder/tmp."""
     (folder / "tmp").mkdir()
     command = [Path(sys.executable).with_name("giscope"), "sql", "--warehouse", folder, *arguments]
     began = time.monotonic()
@@ -70,7 +70,7 @@ def test_a_query_without_end_is_stopped(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_it_is_stopped_while_its_rows_are_printed(tmp_path, form):
+def test_a_query_without_end_is_stopped_while_its_rows_are_printed(tmp_path, form):
     ended = sql(tmp_path, "--format", form, "--time-limit", "1", ENDLESS)
     assert ended.status == 2
     assert TOO_LONG.fullmatch(ended.stderr)
@@ -78,8 +78,8 @@ def test_it_is_stopped_while_its_rows_are_printed(tmp_path, form):
     assert ended.seconds < 15
 
 
-def test_it_is_stopped_though_nobody_reads_what_it_prints(tmp_path):
-    """It waits for its reader past its time, and then prints no more than what it had fetched."""
+def test_a_query_without_end_is_stopped_while_nobody_reads_its_rows(tmp_path):
+    """It waits for its reader past its time, then prints only the rows already fetched."""
     command = ["sql", "--warehouse", tmp_path, "--format", "csv", "--time-limit", "1", ENDLESS]
     with subprocess.Popen(
         [Path(sys.executable).with_name("giscope"), *command],
@@ -87,9 +87,9 @@ def test_it_is_stopped_though_nobody_reads_what_it_prints(tmp_path):
     ) as process:  # fmt: skip
         assert process.stdout.readline() == "i,j\n"
         time.sleep(3)
-        printed, told = process.communicate(timeout=15)
+        printed, stderr = process.communicate(timeout=15)
     assert process.returncode == 2
-    assert TOO_LONG.fullmatch(told)
+    assert TOO_LONG.fullmatch(stderr)
     assert printed.count("\n") < 100_000
 
 
@@ -103,7 +103,7 @@ def test_it_is_stopped_though_nobody_reads_what_it_prints(tmp_path):
     ids=["list", "order", "distinct"],
 )
 def test_a_query_that_would_take_all_memory_is_stopped(tmp_path, form, query):
-    """Also where it could go on in temporary files: these have a limit, too."""
+    """Also where temporary files could replace memory: they have a limit, too."""
     ended = sql(tmp_path, "--format", form, "--memory-limit", "64MiB", query)
     assert (ended.status, ended.stdout) == (2, "")
     assert TOO_LARGE.fullmatch(ended.stderr)
@@ -113,8 +113,8 @@ def test_a_query_that_would_take_all_memory_is_stopped(tmp_path, form, query):
 @pytest.mark.parametrize(
     "value", ["{'a': i % 2 = 0, 'b': null}", "i % 2 = 0"], ids=["structs", "booleans"]
 )
-def test_rows_that_python_makes_large_are_stopped(tmp_path, value):
-    """Of a byte in DuckDB Python makes up to some hundred."""
+def test_a_query_whose_rows_are_large_in_python_is_stopped(tmp_path, value):
+    """Python needs up to some hundred bytes for a byte in DuckDB."""
     query = f"select list({value}) from range(100000000) t(i)"
     ended = sql(tmp_path, "--format", "csv", "--memory-limit", "200MiB", query)
     assert (ended.status, ended.stdout) == (2, "")
@@ -152,7 +152,7 @@ def test_json_of_no_rows_is_an_empty_list(tmp_path):
     assert sql(tmp_path, "--format", "json", "select 1 as i limit 0").stdout == "[]\n"
 
 
-def test_variables_set_the_limits_and_options_win(tmp_path):
+def test_variables_set_the_limits_and_options_override_them(tmp_path):
     for name in "abc":
         (tmp_path / name).mkdir()
     ended = sql(tmp_path / "a", FOR_EVER, GISCOPE_QUERY_SECONDS="1")
@@ -176,14 +176,14 @@ def test_variables_set_the_limits_and_options_win(tmp_path):
         ("1", "80%", "GISCOPE_QUERY_MEMORY"),
     ],
 )
-def test_limits_that_make_no_sense_are_told_in_a_line(tmp_path, seconds, memory, reason):
+def test_invalid_limits_are_reported_in_a_line(tmp_path, seconds, memory, reason):
     ended = sql(tmp_path, "--time-limit", seconds, "--memory-limit", memory, "select 1")
     assert (ended.status, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert reason in line
 
 
-def test_superset_is_told_of_limits_that_make_no_sense():
+def test_invalid_limits_raise_an_error_for_superset():
     with pytest.raises(UserError, match="'soon' is not a number of seconds"):
         Limits.of("soon", MEMORY)
 

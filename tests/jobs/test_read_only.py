@@ -1,4 +1,4 @@
-"""A warehouse that may not be written: what reads works, what writes says so in a line."""
+"""A read-only warehouse: commands that read work, those that write fail with a line."""
 
 import json
 import os
@@ -30,23 +30,23 @@ print(json.dumps(answers))
 NETWORKS = ["--networks", str(NETWORKS_FILE)]
 CAPTURE = str(CAPTURES / "bb-gprs/peak.pcap.zst")
 OBEYS_MODES = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override"]
-"""So that root does too."""
+"""Prefix of commands, so that root obeys file modes, too."""
 
 
 @pytest.fixture(scope="module")
 def read_only(demo, tmp_path_factory) -> Path:
-    """A copy of the demo's that nobody may write, its day of bb-gprs not up to date."""
+    """Make a read-only copy of the demo's warehouse, its day of bb-gprs not up to date."""
     root = tmp_path_factory.mktemp("read-only") / "w"
     shutil.copytree(demo.warehouse.root, root)
-    copy, day = Warehouse(root), Unit.of_day("day", "bb-gprs", DAY)
-    copy.publish(day, {}, copy.published(day).facts | {"inputs": ""})
+    warehouse, day = Warehouse(root), Unit.of_day("day", "bb-gprs", DAY)
+    warehouse.publish(day, {}, warehouse.published(day).facts | {"inputs": ""})
     for path in [root, *root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     return root
 
 
 def answers(*commands: list[str]) -> list[tuple[int, str]]:
-    """Status and stderr of each command, run one after the other by a user who obeys modes."""
+    """Run commands one after the other, obeying file modes; return status and stderr of each."""
     done = subprocess.run(
         [*OBEYS_MODES, sys.executable, "-c", COMMANDS, json.dumps(commands)],
         capture_output=True, text=True, check=True, cwd=ROOT,
@@ -55,7 +55,7 @@ def answers(*commands: list[str]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.skipif(bool(OBEYS_MODES) and not shutil.which("setpriv"), reason="root, no setpriv")
-def test_what_reads_works(demo, read_only, tmp_path):
+def test_commands_that_read_work(demo, read_only, tmp_path):
     query = "select min(flow_id) from flows where network = 'aa-gprs'"
     (row,) = demo.warehouse.connect().sql(query).fetchall()
     store = ["--warehouse", str(read_only)]
@@ -75,7 +75,7 @@ def test_what_reads_works(demo, read_only, tmp_path):
 
 
 @pytest.mark.skipif(bool(OBEYS_MODES) and not shutil.which("setpriv"), reason="root, no setpriv")
-def test_what_writes_says_where_it_may_not(read_only):
+def test_commands_that_write_name_the_folder_they_may_not_write(read_only):
     store = ["--warehouse", str(read_only)]
     network = ["--network", "bb-gprs"]
     commands = [
@@ -95,7 +95,7 @@ def test_what_writes_says_where_it_may_not(read_only):
 
 
 @pytest.mark.parametrize("command", ["run", "ingest", "flows"])
-def test_warehouse_that_cannot_be_made_is_told_in_a_line(command, capsys, tmp_path):
+def test_warehouse_that_cannot_be_made_is_reported_in_a_line(command, capsys, tmp_path):
     (tmp_path / "file").write_text("")
     rest = {"run": [str(CAPTURES)], "ingest": ["--network", "bb-gprs", CAPTURE]}
     store = ["--warehouse", str(tmp_path / "file/w"), *NETWORKS]

@@ -25,7 +25,7 @@ def run(root: Path, captures: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(few_captures, tmp_path_factory) -> Path:
-    """A warehouse of a run."""
+    """Make a warehouse by a run."""
     root = tmp_path_factory.mktemp("made") / "w"
     run(root, few_captures)
     return root
@@ -33,7 +33,7 @@ def made(few_captures, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def full(made, tmp_path) -> Path:
-    """A warehouse that was moved, and shown there."""
+    """Return a moved warehouse with updated views."""
     shutil.copytree(made, tmp_path / "w")
     Warehouse(tmp_path / "w").update_views()
     return tmp_path / "w"
@@ -44,7 +44,7 @@ def lose(root: Path) -> None:
         path.unlink()
 
 
-def test_every_table_is_there_again(full, few_captures, capsys):
+def test_rebuilt_catalog_has_every_table(full, few_captures, capsys):
     before = contents(full)
     lose(full)
     main(["maintain", "--warehouse", str(full), "--rebuild-catalog"])
@@ -59,8 +59,8 @@ def test_every_table_is_there_again(full, few_captures, capsys):
     assert capsys.readouterr().out.count("unchanged") == 2
 
 
-def test_captures_that_are_gone_stay(full, tmp_path):
-    """A run makes the days anew from the packets."""
+def test_packets_of_deleted_captures_stay(full, tmp_path):
+    """Commands make the days again from the packets."""
     before = contents(full)
     lose(full)
     rebuild(full)
@@ -71,7 +71,9 @@ def test_captures_that_are_gone_stay(full, tmp_path):
     assert contents(full) == before
 
 
-def test_merged_files_are_those_of_their_captures(tmp_path, network, monkeypatch, in_this_process):
+def test_merged_files_belong_to_their_captures_after_a_rebuild(
+    tmp_path, network, monkeypatch, in_this_process
+):
     monkeypatch.setattr(compaction, "MIN_FILES", 2)
     warehouse = Warehouse(tmp_path / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
@@ -93,7 +95,7 @@ def user_of(root: Path) -> str:
     return Warehouse(root).connect().execute(query).fetchone()[0]
 
 
-def test_who_was_forgotten_stays_forgotten(full, few_captures):
+def test_a_forgotten_user_stays_forgotten_after_a_rebuild(full, few_captures):
     user = user_of(full)
     main(["forget", "--warehouse", str(full), *FILES, "--network", "aa-gprs", "--user", user])
     lose(full)
@@ -103,7 +105,7 @@ def test_who_was_forgotten_stays_forgotten(full, few_captures):
     assert Warehouse(full).connect().execute(query).fetchall() == [(0,)]
 
 
-def test_removed_days_stay_removed(full, few_captures):
+def test_purged_days_stay_purged_after_a_rebuild(full, few_captures):
     main(["purge", "--warehouse", str(full), "--table", "packets", "--before", "2005-01-01"])
     flows = Warehouse(full).content_hashes(FLOWS)
     lose(full)
@@ -114,7 +116,7 @@ def test_removed_days_stay_removed(full, few_captures):
     assert Warehouse(full).content_hashes(FLOWS) == flows
 
 
-def test_another_key_is_refused_still(full, networks, monkeypatch):
+def test_another_key_is_refused_after_a_rebuild(full, networks, monkeypatch):
     lose(full)
     rebuild(full)
     monkeypatch.setenv("GISCOPE_KEY", "77" * 32)
@@ -122,7 +124,7 @@ def test_another_key_is_refused_still(full, networks, monkeypatch):
         publish_network(Warehouse(full), networks["aa-gprs"])
 
 
-def test_a_plot_asks_for_flows_first(full):
+def test_plot_is_refused_after_a_rebuild_until_flows_are_made(full):
     (flow_id,) = Warehouse(full).connect().execute("select min(flow_id) from flows").fetchone()
     lose(full)
     rebuild(full)
@@ -131,34 +133,34 @@ def test_a_plot_asks_for_flows_first(full):
     assert stopped.value.code == 2
 
 
-def test_a_catalog_that_has_anything_is_not_made_again(full, capsys):
+def test_a_catalog_that_is_not_empty_is_not_rebuilt(full, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["maintain", "--warehouse", str(full), "--rebuild-catalog"])
     assert stopped.value.code == 2
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_older_metadata_stand_in_for_damaged_ones(full):
+def test_older_metadata_replace_damaged_ones(full):
     newest = max((full / "packets/metadata").glob("*.json"), key=lambda path: path.name)
     newest.with_name("99999-" + newest.name[6:]).write_text("{")
     lose(full)
     assert rebuild(full).missing == []
 
 
-def test_what_cannot_be_found_is_named(full):
+def test_a_rebuild_names_missing_files(full):
     (full / "packets" / "metadata").rename(full / "elsewhere")
     (lost,) = Warehouse(full).files(FLOWS, "bb-gprs")
     lost.unlink()
     lose(full)
-    told = rebuild(full).missing
-    assert f"{full / 'packets'}: has no readable Iceberg metadata: its files are left out" in told
-    assert any(line.startswith(f"{lost}: cannot be read") for line in told)
-    assert any("0 of 20,000 rows are there: ingest it again" in line for line in told)
+    missing = rebuild(full).missing
+    assert (
+        f"{full / 'packets'}: has no readable Iceberg metadata: its files are left out" in missing
+    )
+    assert any(line.startswith(f"{lost}: cannot be read") for line in missing)
+    assert any("0 of 20,000 rows are there: ingest it again" in line for line in missing)
 
 
-def test_a_rebuild_that_is_killed_leaves_no_catalog_that_knows_half(
-    tmp_path, network, monkeypatch, in_this_process
-):
+def test_a_killed_rebuild_leaves_no_half_catalog(tmp_path, network, monkeypatch, in_this_process):
     warehouse = Warehouse(tmp_path / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2)
     warehouse.update_views()

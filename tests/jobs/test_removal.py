@@ -27,7 +27,7 @@ BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]
 
 @pytest.fixture(scope="module")
 def made(few_captures, tmp_path_factory) -> tuple[Path, Path]:
-    """A warehouse with its captures, and a report."""
+    """Make a warehouse with a report; return it and its captures."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(few_captures, folder / "captures")
     done = run("run", "--warehouse", folder / "w", "--networks", NETWORKS_FILE, folder / "captures")
@@ -37,7 +37,7 @@ def made(few_captures, tmp_path_factory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def here(made, tmp_path) -> tuple[Path, Path]:
-    """A copy of its own."""
+    """Return a copy for one test."""
     for folder in made:
         shutil.copytree(folder, tmp_path / folder.name, copy_function=shutil.copy2)
     return tmp_path / made[0].name, tmp_path / made[1].name
@@ -48,7 +48,7 @@ def rows(root: Path, query: str) -> list[tuple]:
 
 
 def user_of_most(root: Path) -> str:
-    """A user whom an example shows, too."""
+    """Return a user with many connections, one of them an example."""
     (found, _) = rows(
         root,
         f"""select "user", count(*) as n from flows where network = '{NETWORK}'
@@ -59,7 +59,7 @@ def user_of_most(root: Path) -> str:
 
 
 def holders(root: Path, *texts: str) -> set[str]:
-    """The files that have one of these texts, by the first folder."""
+    """Return the first folders of the files that have one of these texts."""
     wanted = [text.encode() for text in texts]
     return {
         path.relative_to(root).parts[0]
@@ -69,7 +69,7 @@ def holders(root: Path, *texts: str) -> set[str]:
 
 
 def by_network(root: Path, user: str) -> dict[str, list[tuple]]:
-    """The rows of the tables of packets and connections, but for a user's."""
+    """Return the rows of the tables of packets and connections, but for a user's."""
     store = Warehouse(root)
     connection = store.connect()
     found = {}
@@ -124,8 +124,8 @@ def test_a_forgotten_user_is_nowhere(here):
     assert rows(root, "select sum(skipped['removed']) > 0 from ingest_log") == [(True,)]
 
 
-def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
-    """Counts and samples, by which captures are told from each other."""
+def test_counts_and_samples_of_a_capture_are_those_without_the_user(here):
+    """Counts and samples, by which duplicate captures are detected."""
     root, captures = here
     user = user_of_most(root)
     assert forget(root, user).returncode == 0
@@ -156,8 +156,8 @@ def sample_of(root: Path):
     )
 
 
-def test_who_reads_the_past_does_not_find_the_user(here):
-    """Neither files that were replaced nor Iceberg's snapshots, though somebody holds them."""
+def test_no_earlier_version_has_a_forgotten_user(here):
+    """Neither superseded files nor Iceberg's snapshots stay, even if a reader holds them."""
     root, captures = here
     store = Warehouse(root)
     user = user_of_most(root)
@@ -171,11 +171,11 @@ def test_who_reads_the_past_does_not_find_the_user(here):
         str(path.relative_to(root)) for paths in store.files_by_table().values() for path in paths
     }
     assert there == published
-    told = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
-    assert (told.returncode, "is not kept" in told.stderr) == (2, True)
+    done = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
+    assert (done.returncode, "is not kept" in done.stderr) == (2, True)
 
 
-def test_a_removal_that_was_broken_off_is_ended_by_the_next(here, networks, monkeypatch):
+def test_an_interrupted_removal_is_finished_by_the_next(here, networks, monkeypatch):
     root, _ = here
     user, store = user_of_most(root), Warehouse(root)
     monkeypatch.setattr(remove_data, "_rewrite_day", lambda *_: 1 / 0)
@@ -197,7 +197,7 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
     assert holders(root, user) == set()
 
 
-def test_packets_go_and_what_was_made_of_them_stays(here):
+def test_purged_packets_are_removed_and_tables_made_from_them_stay(here):
     root, captures = here
     kept = [*DAILY_TABLES, *(mart for mart in MARTS if mart is not EXAMPLES)]
     before = {table: Warehouse(root).content_hashes(table) for table in kept}
@@ -230,7 +230,7 @@ def user_of_flows(root: Path) -> str:
     return rows(root, query)[0][0]
 
 
-def test_all_goes(here):
+def test_purging_all_tables_removes_everything(here):
     root, _ = here
     done = run("purge", "--warehouse", root, "--before", "2100-01-01")
     assert done.returncode == 0, done.stderr
@@ -240,7 +240,7 @@ def test_all_goes(here):
     assert not (root / "report.html").exists()
 
 
-def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
+def test_retention_removes_days_table_by_table(here, networks):
     root, _ = here
     store, network = Warehouse(root), networks[NETWORK]
     (day,) = {day for _, day in store.days("day", NETWORK)}
@@ -262,7 +262,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert {table: store.content_hashes(table, other) for table in TABLES.values()} == before
 
 
-def test_a_table_that_is_not_there_is_told(here, tmp_path):
+def test_an_unknown_table_is_reported_in_a_line(here, tmp_path):
     root, _ = here
     file = tmp_path / "networks.toml"
     text = NETWORKS_FILE.read_text().replace(
@@ -271,8 +271,8 @@ def test_a_table_that_is_not_there_is_told(here, tmp_path):
     file.write_text(text)
     done = run("purge", "--warehouse", root, "--networks", file)
     assert done.returncode == 2
-    told = f"giscope: {file}: network {NETWORK}: retention.packet: 3: no such key\n"
-    assert done.stderr == told
+    message = f"giscope: {file}: network {NETWORK}: retention.packet: 3: no such key\n"
+    assert done.stderr == message
     done = run("purge", "--warehouse", root, "--before", "2004-01-01", "--table", "x")
     assert (done.returncode, done.stderr) == (
         2,
@@ -285,8 +285,10 @@ def test_a_table_that_is_not_there_is_told(here, tmp_path):
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, plain_network):
-    """The address's other subscriber stays, with what was captured just then."""
+def test_a_subscriber_named_by_radius_is_removed_with_the_packets_of_the_lease(
+    warehouse, plain_network
+):
+    """The address's other subscriber stays, with the packets of that lease."""
     put(
         warehouse,
         plain_network,
@@ -316,7 +318,7 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
     assert rows(warehouse.root, "select distinct subscriber from accounting") == [("b",)]
 
 
-def test_every_table_with_days_is_kept_for_a_time():
+def test_every_table_with_days_has_a_retention():
     kept = [table for tables in RETENTION_GROUPS.values() for table in tables]
     assert len(kept) == len(set(kept))
     assert set(TABLES.values()) - set(kept) == {TABLES["networks"]}

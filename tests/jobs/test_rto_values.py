@@ -1,5 +1,5 @@
-"""How long each timeout lasted, and the round trip before it: as SQL finds them in the tables,
-rows of a time in the order in which they are written."""
+"""The duration of each RTO value and the RTT sample before it, as SQL computes them from the
+tables; rows of one time in the order in which they are written."""
 
 from schemas import RTO_VALUES, RTT_SAMPLES
 
@@ -34,7 +34,7 @@ order by all
 """
 
 
-def test_timeouts_last_until_the_next_and_have_the_round_trip_before(demo):
+def test_rto_values_last_until_the_next_and_have_the_rtt_sample_before(demo):
     connection = demo.warehouse.connect()
     files = {
         table.name: list(map(str, demo.warehouse.files(table)))

@@ -1,4 +1,4 @@
-"""Zeek's conn, http and ssl logs to sessions, and their verdict in flows."""
+"""Zeek's conn, http and ssl logs to sessions, and their effect on flows."""
 
 import json
 
@@ -25,8 +25,8 @@ def frame(at_s: float, way: str, flags: str, seq: int, ack: int, data: int = 0) 
 
 
 def download(start_s: float, requests: int = 1) -> list[Frame]:
-    """A connection with requests of 100 bytes at its begin and one answer of 150 kB, acknowledged
-    0.5 s on the access side."""
+    """Return a connection with requests of 100 bytes at its start and one answer of 150 kB, whose
+    ACKs pass Gi 0.5 s later."""
     frames = [
         frame(start_s, "up", "S", 99, 0),
         frame(start_s + 0.1, "down", "SA", 499, 100),
@@ -92,7 +92,7 @@ def test_one_request_is_one_session_with_its_flow(warehouse, network):
     assert session["request_response"] is flow["request_response"] is True
 
 
-def test_two_requests_in_one_segment_stream_win_over_one_turn(warehouse, network):
+def test_two_logged_requests_override_one_turn(warehouse, network):
     """Pipelined requests are one turn in sequence space; http.log knows that they are two."""
     capture(warehouse, network, *download(NOON, requests=2))
     (flow,) = rows(warehouse, network, "flows")
@@ -141,7 +141,7 @@ def test_request_without_a_final_status_is_no_pair(warehouse, network, status):
     assert session["request_response"] is False
 
 
-def test_tls_is_told_but_not_its_requests(warehouse, network):
+def test_tls_is_a_session_without_known_requests(warehouse, network):
     capture(warehouse, network, *download(NOON))
     row = {"ts": f"{NOON + 0.7}", "version": "TLSv13", "resumed": "F", "established": "T"}
     put(warehouse, network, "ssl.log", site_log("ssl", [row]))
@@ -152,7 +152,7 @@ def test_tls_is_told_but_not_its_requests(warehouse, network):
     assert flow["request_response"] is True
 
 
-def test_reused_ports_go_by_time(warehouse, network):
+def test_log_rows_of_reused_ports_are_assigned_by_time(warehouse, network):
     end = frame(NOON + 20, "up", "RA", 200, 500 + SEGMENTS * DATA)
     again = frame(NOON + 600, "up", "S", 70_000, 0)
     capture(
@@ -192,7 +192,7 @@ def as_json(row: dict[str, str], time: object) -> str:
 
 
 @pytest.mark.parametrize("time", [NOON + 0.61, "2004-03-02T12:00:00.610000Z"])
-def test_json_gives_the_same(warehouse, network, time):
+def test_json_logs_give_the_same_sessions(warehouse, network, time):
     capture(warehouse, network, *download(NOON))
     put(warehouse, network, "http.json", as_json(request(NOON), time))
     (session,) = rows(warehouse, network, "sessions")

@@ -1,5 +1,5 @@
-"""Nobody can tell a subscriber, or the key of the pseudonyms, from what Spark shows, logs, or is
-called with: subscribers of IPv4 and IPv6, each byte that can be had."""
+"""No subscriber and no key of the pseudonyms is in Spark's pages, logs or command lines:
+subscribers with IPv4 and IPv6 addresses, every byte that can be read."""
 
 import os
 import random
@@ -62,7 +62,7 @@ for planted in sys.stdin:
 
 
 def six_subscribers(file: Path) -> None:
-    """A capture in which twenty of them ask a server."""
+    """Write a capture in which twenty IPv6 subscribers ask a server."""
     chance, packets = random.Random(6), []
     for _ in range(20):
         user = IPv6Address((0x20010DB864 << 88) | chance.getrandbits(88))
@@ -90,7 +90,7 @@ class Run:
     said: str = field(default="")
 
     def fetched(self) -> dict[str, bytes]:
-        """Every page that links lead to, in one order of its rows, and what REST answers."""
+        """Fetch every page that links lead to, in one order of its rows, and REST's answers."""
         opener, found = build_opener(ProxyHandler({})), {}
         [app] = re.findall(r'"id" : "([\w-]+)"', opener.open(f"{self.pages}/api/v1/applications")
                            .read().decode())  # fmt: skip
@@ -111,7 +111,7 @@ class Run:
         return found
 
     def plant(self, text: str) -> None:
-        """As the description of a job."""
+        """Let a job have this text as its description."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "planted\n"

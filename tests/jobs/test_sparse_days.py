@@ -22,7 +22,7 @@ MOST = 5
 
 
 def written(target: Path, days: int) -> Path:
-    """Each packet is of a user of its own and of any of the days."""
+    """Write a capture whose packets each have a user of their own and a random day."""
     short_exchanges(target, FIRST_USER + np.arange(PACKETS_MADE // len(EXCHANGE)))
     data = target.read_bytes()
     records = np.frombuffer(data, RECORD, offset=24).copy()
@@ -37,7 +37,7 @@ def written(target: Path, days: int) -> Path:
     return target
 
 
-def test_bytes_of_many_days(warehouse, network, tmp_path):
+def test_bytes_of_many_days_are_bounded(warehouse, network, tmp_path):
     size = {}
     for days in (1, DAYS):
         store = Warehouse(tmp_path / f"{days}")
@@ -65,7 +65,7 @@ print(json.dumps([spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 
 
 @pytest.mark.slow
-def test_time_and_memory_of_many_days(tmp_path):
+def test_time_and_memory_of_many_days_are_bounded(tmp_path):
     warm, cost = written(tmp_path / "warm.pcap", 1), {}
     for days in (1, DAYS):
         capture = written(tmp_path / f"{days}.pcap", days)
@@ -77,10 +77,11 @@ def test_time_and_memory_of_many_days(tmp_path):
 
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("partitions_together", [True, False])
-def test_flows_of_a_row_group_of_many_partitions(
+def test_flows_are_the_same_from_a_row_group_of_many_partitions(
     warehouse, network, tmp_path, monkeypatch, partitions_together
 ):
-    """The same as of row groups of one bucket each, whether one task reads all or each its own."""
+    """The flows are those of row groups of one user partition each, whether one task reads all or
+    each its own."""
     if not partitions_together:
         monkeypatch.setattr(flows_job, "JOINT_TASK_PACKETS", (1, 1))
     users = 100

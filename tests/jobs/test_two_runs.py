@@ -1,4 +1,4 @@
-"""Jobs at once on one warehouse: all end well, and one says that it waits where it does."""
+"""Jobs at once on one warehouse: all succeed, and one that waits says so."""
 
 import shutil
 import subprocess
@@ -22,15 +22,14 @@ def begin(command: str, root: Path, *more: object) -> subprocess.Popen:
 
 
 def lines_of(jobs: list[subprocess.Popen]) -> list[str]:
-    """What they say on standard error, but for what is found in the packets, when all have ended
-    well."""
-    told = [job.communicate()[1] for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * len(jobs), told
-    return [line for text in told for line in text.splitlines() if "peak hours" not in line]
+    """Wait until all jobs succeed; return their lines on stderr, but for findings about packets."""
+    stderrs = [job.communicate()[1] for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * len(jobs), stderrs
+    return [line for text in stderrs for line in text.splitlines() if "peak hours" not in line]
 
 
 def counts(root: Path) -> dict[str, int]:
-    """Packets of each network, which has flows too."""
+    """Return the packets of each network; assert that each has flows, too."""
     connection = Warehouse(root).connect()
     of_flows = connection.sql(f"select distinct network from {FLOWS.name}").fetchall()
     packets = connection.sql(f"select network, count(*) from {PACKETS.name} group by network")
@@ -45,13 +44,13 @@ def test_a_second_run_says_that_it_waits(few_captures, tmp_path):
     same = [begin("run", root, few_captures) for _ in range(2)]
     others = [begin("run", root, tmp_path / network) for network in ("aa-gprs", "bb-gprs")]
     waits = f"giscope: {root}: another run is in progress: waiting for its end"
-    told = lines_of([*same, *others])
-    assert set(told) == {waits}
-    assert len(told) <= 3
+    lines = lines_of([*same, *others])
+    assert set(lines) == {waits}
+    assert len(lines) <= 3
     assert counts(root) == {"aa-gprs": FEW, "bb-gprs": FEW}
 
 
-def test_single_steps_beside_a_run_end_well(few_captures, tmp_path):
+def test_single_steps_beside_a_run_succeed(few_captures, tmp_path):
     root = tmp_path / "w"
     assert lines_of([begin("run", root, few_captures)]) == []
     pcap = few_captures / "aa-gprs/peak.pcap"

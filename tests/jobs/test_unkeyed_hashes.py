@@ -1,5 +1,5 @@
-"""Whoever guesses an address cannot check the guess: no stored value can be made of the address
-without the key, not by writing the whole capture again either."""
+"""Nobody who guesses an address can check the guess: no stored value can be computed from the
+address without the key, not even by writing the whole capture again."""
 
 import json
 import os
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def values(root: Path) -> set[str]:
-    """Every value that a warehouse keeps: of tables, the catalog, and the captures' samples."""
+    """Return every value that a warehouse keeps: in tables, the catalog, and captures' samples."""
     store, found = Warehouse(root), set()
     for table in TABLES.values():
         for path in store.files(table):
@@ -70,7 +70,7 @@ def parts(value) -> Iterator[str]:
 
 
 def capture(folder: Path, *users: str, server: str = SERVER4) -> Path:
-    """A capture of these users' connections, the same but for their addresses."""
+    """Write a capture of these users' connections, the same but for their addresses."""
     every = [
         frame
         for n in range(CONNECTIONS)
@@ -98,7 +98,7 @@ def networks_in(folder: Path, text: str) -> dict[str, Network]:
 
 
 def warehouse(folder: Path, key: bytes, text: str, *users: str, server: str = SERVER4) -> Path:
-    """What the jobs make of it with a key."""
+    """Make a warehouse of a capture of these users with a key."""
     folder.mkdir()
     network, store = networks_in(folder, text)["aa"], Warehouse(folder / "w")
     with keyed_with(key):
@@ -115,8 +115,8 @@ def forgotten(root: Path, key: bytes, user: str) -> Path:
     return root
 
 
-def gives_away(kept: Path, guessed: Path, wrong: Path) -> set[str]:
-    """Values that a right guess gives and a wrong one does not, without the key."""
+def values_of_right_guess(kept: Path, guessed: Path, wrong: Path) -> set[str]:
+    """Return the values that a right guess gives and a wrong one does not, without the key."""
     return values(kept) & values(guessed) - values(wrong)
 
 
@@ -124,48 +124,48 @@ def test_no_guess_gives_a_stored_value(tmp_path):
     kept = warehouse(tmp_path / "kept", SECRET, FILE, A4)
     guessed = warehouse(tmp_path / "guessed", OTHER, FILE, A4)
     wrong = warehouse(tmp_path / "wrong", OTHER, FILE, ANOTHER)
-    assert gives_away(kept, guessed, wrong) == set()
+    assert values_of_right_guess(kept, guessed, wrong) == set()
     (content,) = Warehouse(kept).connect().execute("select content from ingest_log").fetchone()
     assert re.fullmatch("[0-9a-f]{40}", content)
     assert sum(value.startswith("sample") for value in values(kept)) > 3
 
 
-def test_one_that_is_there_is_found(tmp_path):
-    """Where addresses are plain."""
+def test_a_right_guess_of_a_plain_address_is_found(tmp_path):
+    """With plain addresses."""
     folders = [
         warehouse(tmp_path / name, key, PLAIN, address)
         for name, key, address in (("k", SECRET, A4), ("g", OTHER, A4), ("w", OTHER, ANOTHER))
     ]
-    found = gives_away(*folders)
+    found = values_of_right_guess(*folders)
     raw = (tmp_path / "k/captures/aa/a.pcap").read_bytes()
     assert {A4, xxhash.xxh3_128_hexdigest(raw)} <= found
     assert any(value.startswith("sample") for value in found)
 
 
 def test_no_guess_of_a_far_subscriber_gives_a_stored_value(tmp_path):
-    """Though the network itself has plain addresses."""
+    """The network itself has plain addresses."""
     text = FILE.replace('name = "aa"', 'name = "aa"\npseudonyms = "none"')
     kept = warehouse(tmp_path / "kept", SECRET, text, A4, server=B4)
     guessed = warehouse(tmp_path / "guessed", OTHER, text, A4, server=B4)
     wrong = warehouse(tmp_path / "wrong", OTHER, text, A4, server="203.0.113.78")
-    assert gives_away(kept, guessed, wrong) == set()
+    assert values_of_right_guess(kept, guessed, wrong) == set()
 
 
-def test_who_was_removed_is_not_found_by_trying(tmp_path):
-    """Where addresses were plain."""
+def test_no_guess_finds_a_removed_user(tmp_path):
+    """With plain addresses."""
     kept, guessed, wrong = (
         forgotten(warehouse(tmp_path / name, key, PLAIN, address, NEIGHBOUR), key, address)
         for name, key, address in (("k", SECRET, A4), ("g", OTHER, A4), ("w", OTHER, ANOTHER))
     )
     assert NEIGHBOUR in values(kept)
-    assert gives_away(kept, guessed, wrong) == set()
+    assert values_of_right_guess(kept, guessed, wrong) == set()
     unkeyed = blake2b(A4.encode(), digest_size=16, person=b"forgotten").hexdigest()
     assert unkeyed not in values(kept)
 
 
 @pytest.fixture
 def plain(tmp_path):
-    """A network without pseudonyms, a capture of it, a warehouse that has it."""
+    """Return a network without pseudonyms, a capture of it, and a warehouse that has it."""
     network = networks_in(tmp_path, PLAIN)["aa"]
     store, file = Warehouse(tmp_path / "w"), capture(tmp_path, A4, NEIGHBOUR)
     (done,) = ingest(store, [(network, file)])
@@ -201,7 +201,7 @@ def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tm
     assert users(store) == {NEIGHBOUR}
 
 
-def test_who_was_removed_by_an_earlier_version_stays_out(plain):
+def test_a_user_removed_by_an_earlier_version_stays_out(plain):
     network, file, store = plain
     forget(store, network, [A4])
     unkeyed = blake2b(A4.encode(), digest_size=16, person=b"forgotten").hexdigest()
@@ -225,8 +225,8 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [FILE, PLAIN])
-def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
-    """Of logs, too, which have no sample of packets."""
+def test_duplicates_of_files_that_an_earlier_version_read_are_detected(tmp_path, text):
+    """Also of logs, which have no sample of packets."""
     network, store = networks_in(tmp_path, text)["aa"], Warehouse(tmp_path / "w")
     pcap_file, log = capture(tmp_path, A4), tmp_path / "conn.log"
     log.write_text(conn_log([(A4, SERVER4)]))
@@ -239,9 +239,9 @@ def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
         raw = xxhash.xxh3_128_hexdigest(file.read_bytes())
         assert (old.facts["content"] == raw) == (text == PLAIN)
         store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored_in))
-        copy = file.with_name(f"copy-of-{file.name}")
-        copy.write_bytes(file.read_bytes())
-        (refused,) = ingest(store, [(network, copy)])
+        duplicate = file.with_name(f"duplicate-of-{file.name}")
+        duplicate.write_bytes(file.read_bytes())
+        (refused,) = ingest(store, [(network, duplicate)])
         assert refused.duplicate_of == name
         assert "holds the same packets as" in refused.error
     done = ingest(store, [(network, pcap_file), (network, log)])

@@ -1,6 +1,5 @@
-"""One capture in several files, as while it is being compressed or unpacked: the one that has all
-of it counts, whichever that is, and the others are named. What is wrong with a file, or with a
-network, stops no other."""
+"""One capture in several files, as while it is being compressed or unpacked: the whole one counts,
+whichever that is, and the others are named. An error in a file, or in a network, stops no other."""
 
 import gzip
 import os
@@ -29,7 +28,7 @@ PACKETS = 400
 
 
 def packets(first: int = 0, many: int = PACKETS) -> bytes:
-    """A capture; of another `first`, of other packets."""
+    """Return a capture; another `first` gives other packets."""
     ip = IP(src="10.64.0.1", dst="198.51.100.1")
     each = [bytes(ip / TCP(sport=1, dport=80, seq=i)) for i in range(first, first + many)]
     return pcap([Frame(data, NOON + i) for i, data in enumerate(each, first)])
@@ -60,7 +59,7 @@ STATES = {
 
 @pytest.fixture
 def giscope(capfd, monkeypatch):
-    """A command in this process: its exit status, and the lines that it told."""
+    """Run a command in this process: its exit status, and its lines on stderr."""
     monkeypatch.setattr(cli.out, "_width", 500)
 
     def run(*args: object) -> tuple[int, list[str]]:
@@ -85,7 +84,7 @@ def ingested(giscope, tmp_path):
 
 @pytest.fixture
 def landing(tmp_path: Path) -> Path:
-    """A folder with a capture of one network."""
+    """Make a landing folder with a capture of one network."""
     folder = tmp_path / "captures"
     (folder / "bb-gprs").mkdir(parents=True)
     (folder / "bb-gprs" / "good.pcap").write_bytes(packets())
@@ -94,7 +93,7 @@ def landing(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packets_only(tmp_path, monkeypatch) -> None:
-    """`giscope run` goes no further."""
+    """Let `giscope run` end after the packets."""
     for step in ("flows.bring_up_to_date", "marts.update_marts", "plot.bring_up_to_date"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
@@ -104,20 +103,20 @@ def packets_only(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture
 def ran(giscope, tmp_path, landing, packets_only):
-    """`giscope run` as far as packets go: the status, what was told, and packets by network."""
+    """Run `giscope run` up to the packets: its status, its stderr lines, and packets by network."""
 
     def run(*options: object) -> tuple[int, list[str], dict[str, int]]:
         store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
-        status, told = giscope("run", *store, *options, landing)
+        status, lines = giscope("run", *store, *options, landing)
         query = "select network, count(*) from packets group by all"
-        return status, told, dict(Warehouse(tmp_path / "w").connect().sql(query).fetchall())
+        return status, lines, dict(Warehouse(tmp_path / "w").connect().sql(query).fetchall())
 
     return run
 
 
 @pytest.mark.parametrize("suffix", COMPRESSED)
 @pytest.mark.parametrize("state", STATES)
-def test_the_whole_one_is_chosen(tmp_path, state, suffix):
+def test_the_whole_file_is_chosen(tmp_path, state, suffix):
     plain, packed, taken = STATES[state](WHOLE, COMPRESSED[suffix](WHOLE))
     paths = {"": tmp_path / "x.pcap", "packed": tmp_path / f"x.pcap{suffix.split(' ')[0]}"}
     paths[""].write_bytes(plain)
@@ -129,18 +128,18 @@ def test_the_whole_one_is_chosen(tmp_path, state, suffix):
     assert line.startswith(f"{other}: skipped: {paths[taken]} is read instead; this file holds ")
 
 
-def test_the_other_is_named_in_a_line_and_no_mistake(ingested, tmp_path):
+def test_the_other_file_is_named_in_a_line_without_an_error(ingested, tmp_path):
     plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
     plain.write_bytes(WHOLE)
     packed.write_bytes(part(gzip.compress(WHOLE)))
-    told = f"giscope: {packed}: skipped: {plain} is read instead; this file holds its beginning"
+    line = f"giscope: {packed}: skipped: {plain} is read instead; this file holds its beginning"
     for _ in range(2):
-        assert ingested(packed, plain) == (0, [told])
+        assert ingested(packed, plain) == (0, [line])
         assert count(Warehouse(tmp_path / "w")) == PACKETS
 
 
 @pytest.mark.parametrize("whole", ["", ".gz", ".zst"])
-def test_of_three_the_whole_one_counts(warehouse, network, tmp_path, whole):
+def test_the_whole_one_of_three_files_counts(warehouse, network, tmp_path, whole):
     forms = {"": WHOLE, ".gz": COMPRESSED[".gz"](WHOLE), ".zst": COMPRESSED[".zst"](WHOLE)}
     for suffix, data in forms.items():
         (tmp_path / f"x.pcap{suffix}").write_bytes(data if suffix == whole else part(data))
@@ -151,7 +150,7 @@ def test_of_three_the_whole_one_counts(warehouse, network, tmp_path, whole):
 
 
 @pytest.mark.parametrize("front_end", [FrontEnd.AUTO, FrontEnd.ZEEK_LOG])
-def test_so_it_is_with_logs(warehouse, network, tmp_path, front_end):
+def test_the_whole_one_of_two_logs_counts(warehouse, network, tmp_path, front_end):
     (tmp_path / "giscope_packets.log").write_bytes(LOG)
     (tmp_path / "giscope_packets.log.gz").write_bytes(part(gzip.compress(LOG)))
     work = [(network, path) for path in files.find_captures(tmp_path, front_end).files]
@@ -160,7 +159,9 @@ def test_so_it_is_with_logs(warehouse, network, tmp_path, front_end):
     assert (result.path.name, result.packets) == ("giscope_packets.log", PACKETS)
 
 
-def test_so_it_is_where_zeek_reads_captures(warehouse, network, tmp_path, zeek):
+def test_the_whole_one_of_two_files_counts_when_zeek_reads_captures(
+    warehouse, network, tmp_path, zeek
+):
     (tmp_path / "x.pcap").write_bytes(WHOLE)
     (tmp_path / "x.pcap.gz").write_bytes(part(gzip.compress(WHOLE)))
     work = [(network, tmp_path / name) for name in ("x.pcap.gz", "x.pcap")]
@@ -168,7 +169,7 @@ def test_so_it_is_where_zeek_reads_captures(warehouse, network, tmp_path, zeek):
     assert (result.path.name, result.packets) == ("x.pcap", PACKETS)
 
 
-def test_what_is_published_is_not_replaced_by_the_worse_one(ingested, tmp_path):
+def test_a_published_capture_is_not_replaced_by_an_incomplete_file(ingested, tmp_path):
     """A capture that was ingested is compressed, and the plain file removed at last; then it is
     unpacked again."""
     plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
@@ -185,7 +186,7 @@ def test_what_is_published_is_not_replaced_by_the_worse_one(ingested, tmp_path):
         assert count(Warehouse(tmp_path / "w")) == PACKETS
 
 
-def test_a_damaged_one_is_an_error_and_the_other_counts(ingested, tmp_path):
+def test_a_damaged_file_is_an_error_and_the_other_counts(ingested, tmp_path):
     plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
     plain.write_bytes(WHOLE)
     whole = gzip.compress(WHOLE)
@@ -210,7 +211,7 @@ def test_another_capture_of_the_same_name_is_an_error_and_does_not_replace_the_f
     assert count(Warehouse(tmp_path / "w")) == PACKETS
 
 
-def test_files_that_are_longer_than_what_is_compared_at_once(tmp_path, monkeypatch):
+def test_files_longer_than_the_comparison_window_are_compared(tmp_path, monkeypatch):
     monkeypatch.setattr("spark_jobs.capture.stream.WINDOW_BYTES", 1000)
     a, b, c = (tmp_path / name for name in ("x.pcap", "x.pcap.zst", "x.pcap.gz"))
     a.write_bytes(part(WHOLE))
@@ -220,21 +221,21 @@ def test_files_that_are_longer_than_what_is_compared_at_once(tmp_path, monkeypat
     assert (choice.chosen, len(choice.notes), list(choice.errors)) == (b, 1, [c])
 
 
-def test_two_networks_of_which_one_has_a_pair(ran, landing):
+def test_two_files_of_one_capture_do_not_affect_another_network(ran, landing):
     (landing / "aa-gprs").mkdir()
     (landing / "aa-gprs" / "x.pcap").write_bytes(packets(9000))
     (landing / "aa-gprs" / "x.pcap.gz").write_bytes(gzip.compress(packets(9000))[:100])
-    status, told, found = ran()
+    status, lines, found = ran()
     assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
-    assert any("x.pcap.gz: skipped" in line for line in told)
+    assert any("x.pcap.gz: skipped" in line for line in lines)
 
 
-def test_a_folder_of_no_network_stops_no_other(ran, landing):
+def test_a_folder_of_an_unknown_network_stops_no_other(ran, landing):
     (landing / "zz").mkdir()
     (landing / "zz" / "x.pcap").write_bytes(WHOLE)
-    status, told, found = ran()
+    status, lines, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
-    assert "no network 'zz'" in told[-1]
+    assert "no network 'zz'" in lines[-1]
 
 
 @pytest.mark.parametrize("which", ["aa-gprs", "aa-gprs/2004-03-02"])
@@ -248,26 +249,26 @@ def test_a_folder_that_cannot_be_read_stops_no_other(ran, landing, monkeypatch, 
         return list_folder(folder, follow_links)
 
     monkeypatch.setattr(files, "list_folder", refused)
-    status, told, found = ran()
+    status, lines, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
-    assert told[-1] == f"giscope: {landing / which}: Permission denied"
+    assert lines[-1] == f"giscope: {landing / which}: Permission denied"
 
 
-def test_a_network_that_is_refused_stops_no_other(ran, landing, network, tmp_path):
-    """Its users are called otherwise in the warehouse; told once, though it has two captures."""
+def test_a_refused_network_stops_no_other(ran, landing, network, tmp_path):
+    """Its users are plain addresses in the warehouse; reported once, though it has two captures."""
     (landing / "aa-gprs").mkdir()
     (landing / "aa-gprs" / "a.pcap").write_bytes(packets(9000))
     plain = Network(**network.model_dump() | {"pseudonyms": "none"})
     job.ingest(Warehouse(tmp_path / "w"), [(plain, landing / "aa-gprs" / "a.pcap")])
     (landing / "aa-gprs" / "b.pcap").write_bytes(packets(20_000))
-    status, told, found = ran()
+    status, lines, found = ran()
     assert (status, found) == (2, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
-    assert sum("are plain addresses" in line for line in told) == 1
+    assert sum("are plain addresses" in line for line in lines) == 1
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """Where links lead."""
+    """Make the folder that links lead to."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "secret.pcap").write_bytes(packets(9000))
@@ -277,23 +278,21 @@ def elsewhere(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "link", ["aa-gprs", "aa-gprs/2004-03-02", "aa-gprs/x.pcap", "aa-gprs/x.log"]
 )
-def test_links_are_not_followed_unless_told(ran, landing, elsewhere, link):
+def test_links_are_followed_only_with_the_option(ran, landing, elsewhere, link):
     path = landing / link
     path.parent.mkdir(exist_ok=True)
     of_file = path.suffix in (".pcap", ".log")
     path.symlink_to(elsewhere / "secret.pcap" if of_file else elsewhere)
-    status, told, found = ran()
+    status, lines, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
     why = "symbolic links are not followed without --follow-links"
-    assert told[-1] == f"giscope: {path.parent}: {why}: {path.name}"
+    assert lines[-1] == f"giscope: {path.parent}: {why}: {path.name}"
     if path.suffix != ".log":
-        status, told, found = ran("--follow-links")
+        status, lines, found = ran("--follow-links")
         assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
 
 
-def test_a_landing_folder_that_is_a_link_is_followed_for_it_was_named(
-    giscope, landing, tmp_path, packets_only
-):
+def test_a_link_named_on_the_command_line_is_followed(giscope, landing, tmp_path, packets_only):
     (tmp_path / "link").symlink_to(landing)
     store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
     assert giscope("run", *store, tmp_path / "link")[0] == 0
@@ -301,17 +300,17 @@ def test_a_landing_folder_that_is_a_link_is_followed_for_it_was_named(
     assert giscope("ingest", *store, "--network", "aa-gprs", tmp_path / "x.pcap")[0] == 0
 
 
-def test_links_without_end_are_no_endless_search(ran, landing):
+def test_circular_links_do_not_make_an_endless_search(ran, landing):
     (landing / "bb-gprs" / "2004-03-02").symlink_to(landing)
     (landing / "bb-gprs" / "loop.pcap").symlink_to("loop.pcap")
-    status, told, found = ran("--follow-links")
+    status, lines, found = ran("--follow-links")
     assert (status, found) == (2, {"bb-gprs": PACKETS})
-    assert told[-1].endswith("loop.pcap: is not a regular file")
+    assert lines[-1].endswith("loop.pcap: is not a regular file")
 
 
 @pytest.fixture
-def soon() -> Iterator[None]:
-    """What waits fails."""
+def fails_if_it_waits() -> Iterator[None]:
+    """Fail a test that waits for a minute."""
 
     def fail(*_: object) -> None:
         raise AssertionError("it waits")
@@ -323,8 +322,8 @@ def soon() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def made(kind: str, path: Path) -> Path:
-    """Something that is no regular file."""
+def make_irregular_file(kind: str, path: Path) -> Path:
+    """Make a file that is no regular file."""
     if kind == "pipe":
         os.mkfifo(path)
     if kind == "socket":
@@ -348,50 +347,52 @@ def made(kind: str, path: Path) -> Path:
         ("device", "auto"),
     ],
 )
-def test_what_is_no_regular_file_is_refused_by_name(ingested, tmp_path, soon, kind, front_end):
-    path = made(kind, tmp_path / "x.pcap")
+def test_a_file_that_is_not_regular_is_refused_by_name(
+    ingested, tmp_path, fails_if_it_waits, kind, front_end
+):
+    path = make_irregular_file(kind, tmp_path / "x.pcap")
     good = tmp_path / "good.pcap"
     good.write_bytes(WHOLE)
-    status, told = ingested(path, good, options=("--front-end", front_end))
+    status, lines = ingested(path, good, options=("--front-end", front_end))
     assert status == 2
-    assert told[0] == f"giscope: {path}: is not a regular file"
+    assert lines[0] == f"giscope: {path}: is not a regular file"
     assert count(Warehouse(tmp_path / "w")) == (0 if front_end == "zeek-log" else PACKETS)
 
 
-def test_so_it_is_in_a_folder(ran, landing, soon):
-    made("pipe", landing / "bb-gprs" / "x.pcap")
-    made("socket", landing / "bb-gprs" / "x.log")
-    made("pipe", landing / "bb-gprs" / "notes")
-    status, told, found = ran()
+def test_files_that_are_not_regular_are_refused_in_a_folder(ran, landing, fails_if_it_waits):
+    make_irregular_file("pipe", landing / "bb-gprs" / "x.pcap")
+    make_irregular_file("socket", landing / "bb-gprs" / "x.log")
+    make_irregular_file("pipe", landing / "bb-gprs" / "notes")
+    status, lines, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
-    assert told[-2:] == [
+    assert lines[-2:] == [
         f"giscope: {landing}/bb-gprs/{name}: is not a regular file" for name in ("x.log", "x.pcap")
     ]
 
 
-def test_a_pipe_of_the_shell_is_refused_though_workers_do_not_have_it(
-    ingested, tmp_path, soon, monkeypatch
+def test_a_pipe_of_the_shell_is_refused_before_workers_open_it(
+    ingested, tmp_path, fails_if_it_waits, monkeypatch
 ):
     monkeypatch.setattr(job, "_ingest_changed", lambda _, items, *__: [1 / 0 for _ in items])
     read, write = os.pipe()
     os.write(write, WHOLE[:4000])
     os.close(write)
-    status, told = ingested(Path(f"/dev/fd/{read}"))
+    status, lines = ingested(Path(f"/dev/fd/{read}"))
     os.close(read)
-    assert (status, told) == (2, [f"giscope: /dev/fd/{read}: is not a regular file"])
+    assert (status, lines) == (2, [f"giscope: /dev/fd/{read}: is not a regular file"])
 
 
 def test_files_of_one_name_in_two_folders_do_not_stop_each_other(ingested, tmp_path):
-    """The first counts."""
+    """The first one counts."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.pcap").write_bytes(packets(7000 * (name == "b")))
     shutil.copy(tmp_path / "a" / "x.pcap", tmp_path / "b" / "x.pcap.gz")
     (tmp_path / "b" / "y.pcap").write_bytes(packets(20_000))
-    status, told = ingested(tmp_path / "a", tmp_path / "b")
+    status, lines = ingested(tmp_path / "a", tmp_path / "b")
     assert status == 2
     first = tmp_path / "a" / "x.pcap"
-    assert told == [
+    assert lines == [
         f"giscope: {tmp_path}/b/{name}: has the same capture name as {first}: rename one"
         for name in ("x.pcap", "x.pcap.gz")
     ]

@@ -1,4 +1,4 @@
-"""Fixtures: a bucket, and a database of PostgreSQL, each of the test's own."""
+"""Fixtures: an S3 bucket, and a database of PostgreSQL, each of the test's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from spark_jobs.warehouse import object_store_database
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[dict[str, str]]:
-    """The variables by which an object store on loopback is reached."""
+    """Start an object store on loopback; yield the variables that a client needs to reach it."""
     with object_store() as found:
         yield found
 
 
 @pytest.fixture
 def bucket(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty bucket, whose catalog is looked at anew each time."""
+    """Make an empty S3 bucket, whose catalog is fetched at each use."""
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     places._store.cache_clear()
@@ -44,7 +44,7 @@ def uri(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """The URI of an empty database, which GISCOPE_CATALOG names."""
+    """Make an empty database, which GISCOPE_CATALOG names; return its URI."""
     postgresql.psql(f"create database {request.node.name};")
     uri = postgresql.get_uri(database=request.node.name)
     monkeypatch.setenv("GISCOPE_CATALOG", uri)

@@ -14,8 +14,8 @@ CONDITIONS = "If-Match", "If-None-Match"
 
 @contextmanager
 def losing_answers(to: str, loses: Callable[[str], bool]) -> Iterator[str]:
-    """The URL of a proxy of the store at `to`. It carries out each conditional PUT of a path for
-    which loses() is true, and answers 500 instead of what the store said."""
+    """Start a proxy of the store at `to`; yield its URL. It carries out each conditional PUT of a
+    path for which loses() is true, and answers 500 instead of the store's answer."""
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -17,12 +17,12 @@ import pytest
 JARS = Path(pyspark.__file__).parent / "jars"
 NEEDED = Path(__file__).parent / "rest_server.xml"
 HADOOP = ("hadoop-client-api", "hadoop-client-runtime", "commons-logging", "slf4j-api")
-"""What it needs of Spark's jars."""
+"""Spark's jars that it needs."""
 WAIT_S = 60
 
 
 def jars(folder: Path) -> list[Path]:
-    """What it is made of, by the Ivy that Spark has; a test is skipped where that cannot be had."""
+    """Download its jars with Spark's Ivy; skip the test where that fails."""
     pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
     done = subprocess.run(
         ["java", "-cp", _of_spark("ivy", "commons-cli"), "org.apache.ivy.Main", "-ivy", NEEDED,
@@ -36,7 +36,7 @@ def jars(folder: Path) -> list[Path]:
 
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
-    """The server, with its database in a folder; its URI."""
+    """Run the server with its database in a folder; yield its URI."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

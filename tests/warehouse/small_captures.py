@@ -16,7 +16,8 @@ US = 1_000_000
 def ingest_syns(
     warehouse: Warehouse, network: Network, folder: Path, begin_s: int = NOON, **captures: int
 ) -> None:
-    """Captures, each with so many packets of its own, one a second, beginning at the same time."""
+    """Ingest captures, each with so many packets of its own, one a second, from the same time
+    on."""
     for name, packets in captures.items():
         ip, first = IP(src="10.64.0.1", dst="198.51.100.1"), 1000 * ord(name)
         syns = [Frame(bytes(ip / TCP(seq=first + n)), (begin_s + n) * US) for n in range(packets)]
@@ -26,6 +27,6 @@ def ingest_syns(
 
 
 def packets_of(warehouse: Warehouse) -> list[int]:
-    """How many packets each capture has, by name."""
+    """Return the number of packets of each capture, in order of names."""
     query = "select count(*) from packets group by capture order by capture"
     return [packets for (packets,) in warehouse.connect(query).execute(query).fetchall()]

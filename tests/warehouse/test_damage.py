@@ -1,4 +1,4 @@
-"""Published files that somebody removed or overwrote: told, and made again."""
+"""Published files that somebody removed or overwrote are reported, and made again."""
 
 import shutil
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ def run(root: Path, captures: Path) -> None:
 
 
 def checked(root: Path, capsys: pytest.CaptureFixture, status: int = 2) -> list[str]:
-    """What `giscope check` complains of."""
+    """Run `giscope check`; return its lines on stderr."""
     capsys.readouterr()
     with pytest.raises(SystemExit) if status else nullcontext() as end:
         main(["check", "--warehouse", str(root), "--networks", str(NETWORKS_FILE)])
@@ -35,7 +35,7 @@ def rows(warehouse: Warehouse, table: Table) -> list[tuple]:
     return warehouse.connect().execute(f"from {table.name} order by all").fetchall()
 
 
-def test_a_damaged_file_is_told_and_made_again(warehouse, few_captures, capsys):
+def test_a_damaged_file_is_reported_and_made_again(warehouse, few_captures, capsys):
     (flows,) = warehouse.files(FLOWS, "aa-gprs")
     (packets,) = warehouse.files(PACKETS, "bb-gprs")
     (mart,) = warehouse.files(TABLES["table1_summary"], "aa-gprs")
@@ -56,17 +56,17 @@ def test_a_damaged_file_is_told_and_made_again(warehouse, few_captures, capsys):
         assert rows(warehouse, table) == expected
 
 
-def test_other_bytes_of_the_same_size_are_told(warehouse, capsys):
+def test_other_bytes_of_the_same_size_are_reported(warehouse, capsys):
     (flows,) = warehouse.files(FLOWS, "aa-gprs")
     content = bytearray(flows.read_bytes())
     content[len(content) // 2] ^= 1
     flows.write_bytes(content)
-    (told,) = checked(warehouse.root, capsys)
-    assert told.startswith(f"giscope: {flows}: has other bytes than were published; remove it")
+    (line,) = checked(warehouse.root, capsys)
+    assert line.startswith(f"giscope: {flows}: has other bytes than were published; remove it")
     assert warehouse.damaged(all_bytes=True, network="bb-gprs") == {}
 
 
-def test_packets_lost_with_their_capture_are_told_and_the_rest_goes_on(
+def test_packets_lost_with_their_capture_are_reported_and_the_rest_is_made(
     warehouse, few_captures, tmp_path, capsys
 ):
     (packets,) = warehouse.files(PACKETS, "aa-gprs")
@@ -77,6 +77,6 @@ def test_packets_lost_with_their_capture_are_told_and_the_rest_goes_on(
     with pytest.raises(SystemExit) as end:
         run(warehouse.root, tmp_path / "others")
     assert end.value.code == 2
-    told = [line for line in capsys.readouterr().err.splitlines() if "missing" in line]
-    assert told == [f"giscope: {packets}: is missing (capture peak.pcap of aa-gprs)"]
+    missing = [line for line in capsys.readouterr().err.splitlines() if "missing" in line]
+    assert missing == [f"giscope: {packets}: is missing (capture peak.pcap of aa-gprs)"]
     assert warehouse.files(FLOWS, "bb-gprs")[0].exists()

@@ -1,4 +1,5 @@
-"""Who was held up publishes over nobody; whose answer was lost loses nothing."""
+"""A job that stood still does not publish over another; a lost answer of the store loses
+nothing."""
 
 import os
 import signal
@@ -30,7 +31,7 @@ UNIT = Unit("network", "aa-gprs")
 
 @pytest.fixture
 def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
-    """A bucket that loses the first two answers of three, for each object, and more at times."""
+    """Make an S3 bucket that loses the first two answers of three, for each object."""
     seen: Counter[str] = Counter()
 
     def loses(path: str) -> bool:
@@ -45,13 +46,13 @@ def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def impatient(monkeypatch) -> None:
-    """Locks are lost soon, and not renewed: as if their holders stood still."""
+def short_locks(monkeypatch) -> None:
+    """Let locks expire soon, and not be renewed, as if their holders stood still."""
     monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
     monkeypatch.setattr(object_store_database, "RENEWAL_S", 3600)
 
 
-def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
+def test_a_job_that_lost_its_lock_publishes_nothing(bucket, short_locks):
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     publish(one, "AA")
     with one.locked("content-aa-gprs"):
@@ -64,7 +65,7 @@ def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
     assert countries(other) == ["DD"]
 
 
-def test_who_let_go_of_a_lock_may_have_it_again(bucket):
+def test_a_released_lock_may_be_taken_again(bucket):
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     for warehouse, country in ((one, "AA"), (other, "BB"), (one, "CC")):
         with warehouse.locked("content-aa-gprs"):
@@ -72,7 +73,7 @@ def test_who_let_go_of_a_lock_may_have_it_again(bucket):
     assert countries(other) == ["CC"]
 
 
-def test_another_s_lock_is_left_by_who_lost_it(bucket, impatient):
+def test_a_job_that_lost_its_lock_leaves_the_new_holders(bucket, short_locks):
     lock = bucket / "lock"
     with object_store_database.hold_lock(lock):
         with object_store_database.hold_lock(lock) as second:
@@ -115,8 +116,8 @@ def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
         assert time.monotonic() - began > 1
         other.publish(UNIT, [], {"of": "other"})
         os.kill(job.pid, signal.SIGCONT)
-        _, told = job.communicate("go\n", timeout=60)
-    assert "was stopped for so long" in told
+        _, stderr = job.communicate("go\n", timeout=60)
+    assert "was stopped for so long" in stderr
     assert Warehouse(root).published(UNIT).facts == {"of": "other"}
 
 
@@ -152,7 +153,7 @@ def test_metadata_that_another_job_changed_are_not_replaced(tmp_path):
     assert warehouse._catalog.metadata_locations()["networks"] == "new"
 
 
-def test_rows_that_an_iceberg_table_lacks_are_found_and_shown_again(tmp_path, capsys):
+def test_missing_files_of_an_iceberg_table_are_reported_and_maintain_adds_them(tmp_path, capsys):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -162,15 +163,15 @@ def test_rows_that_an_iceberg_table_lacks_are_found_and_shown_again(tmp_path, ca
     files = ["--warehouse", str(tmp_path), "--networks", str(NETWORKS_FILE)]
     main(["check", *files])
     capsys.readouterr()
-    with warehouse._catalog._transaction() as session:  # as a job that was held up did
+    with warehouse._catalog._transaction() as session:  # as a job that stood still did
         session.execute(
             "update iceberg_tables set metadata_location = ? where table_name = 'networks'", (old,)
         )
     with pytest.raises(SystemExit) as stopped:
         main(["check", *files])
     assert stopped.value.code == 2
-    told = capsys.readouterr().err
-    assert "the Iceberg table networks lacks 1 files and has 1 others" in told
+    stderr = capsys.readouterr().err
+    assert "the Iceberg table networks lacks 1 files and has 1 others" in stderr
     main(["maintain", "--warehouse", str(tmp_path)])
     main(["check", *files])
     catalog = load_catalog("giscope", type="sql", uri=f"sqlite:///{tmp_path / CATALOG}")
@@ -196,7 +197,9 @@ def test_a_write_whose_answer_was_lost_counts(lossy):
     assert read_if_changed(path, None) == (b"2", tag)
 
 
-def test_nothing_is_lost_with_the_answers_of_a_bucket(lossy, network, tmp_path, in_this_process):
+def test_nothing_is_lost_when_an_object_stores_answers_are_lost(
+    lossy, network, tmp_path, in_this_process
+):
     warehouse = Warehouse(lossy / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2)
     ingest_syns(warehouse, network, tmp_path, b=3)
@@ -206,8 +209,8 @@ def test_nothing_is_lost_with_the_answers_of_a_bucket(lossy, network, tmp_path, 
     assert Warehouse(lossy / "w").iceberg_mismatches() == {}
 
 
-def test_a_change_that_another_job_went_on_from_counts(bucket):
-    """Its answer was lost, and the file has changed again since."""
+def test_a_change_with_a_lost_answer_counts_after_another_jobs_change(bucket):
+    """The change's answer was lost, and the file has changed again since."""
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     publish(one, "AA")
 
@@ -236,7 +239,7 @@ def test_a_change_that_another_job_went_on_from_counts(bucket):
     assert reader.published(Unit("network", "zz")).facts == {"of": "other"}
 
 
-def test_published_files_stay_though_their_job_knows_no_answer(bucket, monkeypatch):
+def test_published_files_stay_when_the_catalogs_answer_is_lost(bucket, monkeypatch):
     """Staged files are removed only if no catalog can name them."""
     warehouse = Warehouse(bucket / "w")
     publish(warehouse, "AA")

@@ -12,7 +12,15 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from test_warehouse import Killed, countries, data_files, long_ago, moved_warehouse, publish, rows
+from test_warehouse import (
+    Killed,
+    age_all_files,
+    countries,
+    data_files,
+    moved_warehouse,
+    publish,
+    rows,
+)
 
 from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
@@ -41,7 +49,7 @@ def iceberg(root: Path, name: str = "networks") -> IcebergTable:
     return catalog_of(root).load_table(f"giscope.{name}")
 
 
-def told(table: IcebergTable, snapshot_id: int | None = None) -> list[str]:
+def countries_in_iceberg(table: IcebergTable, snapshot_id: int | None = None) -> list[str]:
     return sorted(table.scan(snapshot_id=snapshot_id).to_arrow()["country"].to_pylist())
 
 
@@ -63,7 +71,7 @@ def test_a_table_has_the_rows_that_duckdb_reads(demo, name):
         assert not connection.execute(f"from {these} except all from {those} limit 1").fetchall()
 
 
-def test_columns_and_tables_say_what_they_are(demo):
+def test_columns_and_tables_have_their_comments(demo):
     table = iceberg(demo.warehouse.root, "flows")
     assert table.properties["comment"] == f"one row is {TABLES['flows'].row}"
     docs = {field.name: field.doc for field in table.schema().fields}
@@ -83,7 +91,7 @@ def test_a_day_is_planned_from_its_own_files(demo):
     }
 
 
-def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
+def test_all_tables_change_together(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -98,15 +106,15 @@ def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
         with pytest.raises(Killed):
             warehouse.update_views()
     assert UnitCatalog(database_of(tmp_path)).metadata_locations() == before
-    assert told(iceberg(tmp_path)) == ["AA"]
+    assert countries_in_iceberg(iceberg(tmp_path)) == ["AA"]
     left = metadata_files(tmp_path)
-    long_ago(tmp_path)
+    age_all_files(tmp_path)
     warehouse.maintain()
-    assert told(iceberg(tmp_path)) == ["BB"]
+    assert countries_in_iceberg(iceberg(tmp_path)) == ["BB"]
     assert not left <= metadata_files(tmp_path), "what the killed one wrote is removed"
 
 
-def test_what_was_replaced_can_be_read_as_long_as_it_is_kept(tmp_path):
+def test_superseded_rows_can_be_read_as_long_as_they_are_kept(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -116,15 +124,15 @@ def test_what_was_replaced_can_be_read_as_long_as_it_is_kept(tmp_path):
     warehouse.update_views()
     table = iceberg(tmp_path)
     was = table.snapshot_as_of_timestamp(int(before.timestamp() * 1000))
-    assert told(table, was.snapshot_id) == ["AA"]
-    assert told(table) == countries(warehouse) == ["BB", "CC"]
+    assert countries_in_iceberg(table, was.snapshot_id) == ["AA"]
+    assert countries_in_iceberg(table) == countries(warehouse) == ["BB", "CC"]
     asked = "select country from networks"
     assert warehouse.connect(asked, before).execute(asked).fetchall() == [("AA",)]
 
     Warehouse(tmp_path, NOTHING).maintain()
     table = iceberg(tmp_path)
     assert len(table.snapshots()) == 1
-    assert told(table) == ["BB", "CC"]
+    assert countries_in_iceberg(table) == ["BB", "CC"]
     with pytest.raises(UserError, match="is not kept"):
         warehouse.connect(asked, before)
     with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as views:
@@ -141,8 +149,8 @@ def test_sql_of_an_earlier_time(tmp_path, capsys):
     assert capsys.readouterr().out == "country\nAA\n"
 
 
-def test_metadata_are_bounded(tmp_path):
-    """However often a table changes, and with or without what was replaced."""
+def test_the_number_of_metadata_files_is_bounded(tmp_path):
+    """However often a table changes, with new rows and with replaced ones."""
     warehouse = Warehouse(tmp_path, NOTHING)
     counts = []
     for n in range(36):
@@ -152,12 +160,12 @@ def test_metadata_are_bounded(tmp_path):
         warehouse.update_views()
         counts.append(len(metadata_files(tmp_path)))
     assert max(counts) <= 2 * MERGE_FACTOR + MAX_PREVIOUS_METADATA
-    assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 18
+    assert len(countries_in_iceberg(iceberg(tmp_path))) == len(data_files(warehouse)) == 18
     assert len(iceberg(tmp_path).snapshots()) == 1
 
 
-def test_manifests_are_merged_once_a_size(tmp_path):
-    """A merged one stays as it is until there are as many of its size."""
+def test_manifests_of_a_size_are_merged_once(tmp_path):
+    """A merged manifest stays until there are as many of its size."""
     warehouse, location = Warehouse(tmp_path), None
     merged = []
     for n in range(3 * MERGE_FACTOR):
@@ -173,7 +181,7 @@ def test_manifests_are_merged_once_a_size(tmp_path):
     assert merged[MERGE_FACTOR - 1] <= merged[-1]
 
 
-def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
+def test_orphan_files_are_removed(tmp_path, capsys):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     publish(warehouse, "BB")
@@ -184,7 +192,7 @@ def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
     warehouse.update_views()
     for orphan in orphans:
         orphan.write_text("x")
-    long_ago(tmp_path)
+    age_all_files(tmp_path)
     main(["maintain", "--warehouse", str(tmp_path), "--remove-orphans"])
     said = capsys.readouterr().out
     assert [line.split("│")[1:3] for line in said.splitlines() if "removed" in line]
@@ -192,14 +200,14 @@ def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
     assert len(data_files(warehouse)) == 2
     main(["maintain", "--warehouse", str(tmp_path), "--keep-days", "0"])
     assert data_files(warehouse) == set(warehouse.files(NETWORKS))
-    assert countries(warehouse) == told(iceberg(tmp_path)) == ["BB"]
+    assert countries(warehouse) == countries_in_iceberg(iceberg(tmp_path)) == ["BB"]
 
 
-def test_a_moved_warehouse_is_shown_where_it_is(tmp_path):
-    assert told(iceberg(moved_warehouse(tmp_path).root)) == ["BB"]
+def test_a_moved_warehouse_is_read_at_its_new_place(tmp_path):
+    assert countries_in_iceberg(iceberg(moved_warehouse(tmp_path).root)) == ["BB"]
 
 
-def test_a_column_more_is_null_in_earlier_files(tmp_path, monkeypatch):
+def test_a_new_column_is_null_in_earlier_files(tmp_path, monkeypatch):
     def publish_as(table: object, country: str) -> FileChanges:
         monkeypatch.setitem(TABLES, "networks", table)
         path = f"networks/network={country}/x.parquet"

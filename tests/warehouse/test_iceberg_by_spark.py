@@ -74,7 +74,7 @@ def test_every_column_is_what_duckdb_reads(demo):
     session.close()
 
 
-def test_a_reader_sees_old_or_new_while_jobs_publish(tmp_path):
+def test_a_reader_sees_old_or_new_rows_while_jobs_publish(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
     warehouse.update_views()

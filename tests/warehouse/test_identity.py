@@ -1,4 +1,4 @@
-"""A warehouse and its catalog know each other: no command works on one by another's."""
+"""A warehouse and its catalog have one identity: no command uses another warehouse's catalog."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import NETWORKS_FILE
 from small_captures import ingest_syns, packets_of
-from test_warehouse import countries, data_files, long_ago, publish
+from test_warehouse import age_all_files, countries, data_files, publish
 
 from schemas import NETWORKS
 from spark_jobs.cli import main
@@ -50,7 +50,7 @@ def full(tmp_path, network, in_this_process) -> Warehouse:
 
 
 def refused(capsys, *args: str) -> str:
-    """The line that a command is refused with."""
+    """Run a command that is refused; return its line."""
     with pytest.raises(SystemExit) as stopped:
         main([*args])
     assert stopped.value.code == 2
@@ -71,7 +71,7 @@ def test_every_command_refuses_a_warehouse_without_its_catalog(
     (tmp_path / "aa-gprs").mkdir()
     shutil.copy(tmp_path / "a.pcap", tmp_path / "aa-gprs")
     LOSSES[loss](full.root / CATALOG)
-    long_ago(full.root)
+    age_all_files(full.root)
     before = all_files(full.root)
     line = refused(capsys, command, "--warehouse", str(full.root), *COMMANDS[command])
     assert str(full.root / CATALOG) in line
@@ -80,7 +80,7 @@ def test_every_command_refuses_a_warehouse_without_its_catalog(
         assert "--rebuild-catalog" in line
 
 
-def test_one_of_before_the_mark_becomes_marked(full):
+def test_a_warehouse_without_a_mark_gets_one(full):
     identity = json.loads((full.root / MARK).read_text())["identity"]
     (full.root / MARK).unlink()
     publish(Warehouse(full.root), "AA")
@@ -90,7 +90,7 @@ def test_one_of_before_the_mark_becomes_marked(full):
     }
 
 
-def test_one_of_before_the_mark_that_lost_its_catalog_is_refused(full, capsys):
+def test_a_warehouse_without_mark_and_catalog_is_refused(full, capsys):
     (full.root / MARK).unlink()
     (full.root / CATALOG).unlink()
     line = refused(capsys, "maintain", "--warehouse", str(full.root))
@@ -98,15 +98,15 @@ def test_one_of_before_the_mark_that_lost_its_catalog_is_refused(full, capsys):
     assert len(data_files(full)) == 4
 
 
-def test_a_first_job_that_was_killed_stops_no_other(tmp_path):
-    """After its mark, before its catalog."""
+def test_a_killed_first_job_stops_no_other(tmp_path):
+    """Killed after it wrote the mark, before it made the catalog."""
     (tmp_path / MARK).write_text(json.dumps({"identity": "1", "catalog": CATALOG}))
     publish(Warehouse(tmp_path), "AA")
     assert countries(Warehouse(tmp_path)) == ["AA"]
     assert json.loads((tmp_path / MARK).read_text())["identity"] == "1"
 
 
-def test_a_mark_that_is_none_is_refused(full, capsys):
+def test_an_invalid_mark_is_refused(full, capsys):
     (full.root / MARK).write_text("[]")
     line = refused(capsys, "sql", "--warehouse", str(full.root), "select 1")
     assert f"{full.root / MARK}: is damaged" in line
@@ -120,8 +120,8 @@ def test_the_catalog_of_another_warehouse_is_refused(full, tmp_path):
         Warehouse(full.root)
 
 
-def test_a_catalog_that_is_lost_at_work_is_refused(full):
-    """By a job that opened the warehouse before."""
+def test_a_catalog_lost_during_a_job_is_refused(full):
+    """The job had opened the warehouse before."""
     full._database.close()
     (full.root / CATALOG).unlink()
     with pytest.raises(UserError, match="does not know this warehouse"):
@@ -129,7 +129,7 @@ def test_a_catalog_that_is_lost_at_work_is_refused(full):
     assert len(data_files(full)) == 4
 
 
-def test_a_moved_warehouse_is_its_own(full, tmp_path):
+def test_a_moved_warehouse_keeps_its_catalog(full, tmp_path):
     full.root.rename(tmp_path / "moved")
     assert packets_of(Warehouse(tmp_path / "moved")) == [2, 3]
 
@@ -152,7 +152,7 @@ def many_files(folder: Path, network_files: int = 40) -> Warehouse:
     return warehouse
 
 
-def test_old_orphans_of_our_names_are_removed(tmp_path):
+def test_old_orphan_files_named_by_giscope_are_removed(tmp_path):
     warehouse = many_files(tmp_path / "w")
     old = orphan(warehouse, "x-01234567-89abcdef.parquet")
     young = orphan(warehouse, "y-01234567-89abcdef.parquet", age_s=3600)
@@ -166,7 +166,7 @@ def test_old_orphans_of_our_names_are_removed(tmp_path):
     assert held["files of other names, kept"] == 3
 
 
-def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):
+def test_many_orphan_files_are_removed_only_with_the_option(tmp_path, capsys):
     warehouse = many_files(tmp_path / "w")
     names = [f"{n}-01234567-89abcdef.parquet" for n in range(5)]
     paths = [orphan(warehouse, name) for name in names]
@@ -179,12 +179,12 @@ def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):
     assert warehouse.damaged(all_bytes=True) == {}
 
 
-def test_an_old_copy_of_the_catalog_removes_nothing(full, network, tmp_path, capsys):
+def test_a_restored_old_catalog_removes_nothing(full, network, tmp_path, capsys):
     full._database.close()
     shutil.copy(full.root / CATALOG, tmp_path / "backup")
     ingest_syns(Warehouse(full.root), network, tmp_path, c=4, d=5)
     shutil.copy(tmp_path / "backup", full.root / CATALOG)
-    long_ago(full.root)
+    age_all_files(full.root)
     before = data_files(full)
     assert "old copy" in refused(capsys, "maintain", "--warehouse", str(full.root))
     assert data_files(full) == before

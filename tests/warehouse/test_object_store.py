@@ -1,4 +1,4 @@
-"""A warehouse in a bucket of an object store is what one in a folder is."""
+"""A warehouse in an object store has the same tables as one in a folder."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ UNIT = Unit("network", "aa-gprs")
 
 
 def run(*args: str) -> str:
-    """By a process of its own: those of this one may know no bucket."""
+    """Run a command in a process of its own: workers of this process may not know the store."""
     command = [Path(sys.executable).with_name("giscope"), "run", *args]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -37,8 +37,8 @@ def upload(folder: Path, to: Path) -> None:
             (to / path.relative_to(folder).as_posix()).write_bytes(path.read_bytes())
 
 
-def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
-    """Captures are read from the bucket, too; the second run finds all as it is."""
+def test_a_run_in_an_object_store_makes_the_tables_of_a_folder(demo, bucket, capsys):
+    """Captures are read from the object store, too; the second run changes nothing."""
     upload(CAPTURES, bucket / "captures")
     root = bucket / "a prefix" / "w"
     args = ["--warehouse", str(root), "--networks", str(NETWORKS_FILE)]
@@ -92,7 +92,7 @@ def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     assert shown["country"].to_pylist() == ["CC"]
 
 
-def test_what_a_change_wrote_and_did_not_publish_is_removed(bucket):
+def test_unpublished_files_of_a_failed_change_are_removed(bucket):
     warehouse = Warehouse(bucket / "w")
     change = ExitStack()
     staging = change.enter_context(warehouse.staging())
@@ -103,19 +103,19 @@ def test_what_a_change_wrote_and_did_not_publish_is_removed(bucket):
     assert list((bucket / "w" / "networks").walk()) == []
 
 
-def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
+def test_orphan_files_of_a_killed_job_are_removed_after_a_day(bucket, monkeypatch):
     warehouse = Warehouse(bucket / "w")
     publish(warehouse, "AA")
-    stray = bucket / "w" / "networks" / "network=aa-gprs" / "x-01234567-89abcdef.parquet"
-    stray.write_bytes(b"begun")
+    orphan = bucket / "w" / "networks" / "network=aa-gprs" / "x-01234567-89abcdef.parquet"
+    orphan.write_bytes(b"begun")
     warehouse.maintain(remove_orphans=True)
-    assert stray.exists(), "a job may be at work on it"
+    assert orphan.exists(), "a job may be at work on it"
     monkeypatch.setattr(orphans, "MIN_AGE", timedelta(days=-1))
     warehouse.maintain()
-    assert stray.exists()
+    assert orphan.exists()
     assert warehouse.too_many_orphans
     warehouse.maintain(remove_orphans=True)
-    assert not stray.exists()
+    assert not orphan.exists()
     assert countries(warehouse) == ["AA"]
 
 
@@ -131,17 +131,17 @@ def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch
     assert warehouse.damaged(all_bytes=True) == {}
 
 
-def test_a_missing_file_is_told(bucket):
+def test_a_missing_file_is_reported(bucket):
     warehouse = Warehouse(bucket / "w")
     publish(warehouse, "AA")
     assert warehouse.damaged() == {}
     (path,) = warehouse.files(NETWORKS)
     path.unlink()
-    (told,) = Warehouse(bucket / "w").damaged().values()
-    assert told == f"{path}: is missing (network all of aa-gprs)"
+    (line,) = Warehouse(bucket / "w").damaged().values()
+    assert line == f"{path}: is missing (network all of aa-gprs)"
 
 
-def test_one_at_a_time_has_a_lock(bucket):
+def test_a_lock_has_one_holder_at_a_time(bucket):
     assert_one_at_a_time(Warehouse(bucket / "w"), Warehouse(bucket / "w"))
     assert all(size == 0 for _, (size, _) in (bucket / "w").walk()), "nobody's"
 
@@ -163,7 +163,7 @@ def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
     taking.join()
 
 
-def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
+def test_the_lock_of_a_killed_job_expires(bucket, monkeypatch):
     monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
     lock = bucket / "lock"
     lock.write_bytes(b"of a job that is no more")
@@ -172,7 +172,7 @@ def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
     assert lock.read_bytes() == object_store_database.RELEASED
 
 
-def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
+def test_an_expired_holder_leaves_the_new_holders_lock(bucket, monkeypatch):
     monkeypatch.setattr(object_store_database, "RENEWAL_S", 0)
     lock = bucket / "lock"
     with object_store_database.hold_lock(lock):
@@ -180,19 +180,21 @@ def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
     assert lock.read_bytes() == b"another's"
 
 
-def test_no_change_is_lost_though_locks_fail(bucket, monkeypatch):
-    """The bucket's conditional writes decide."""
+def test_no_change_is_lost_when_locks_fail(bucket, monkeypatch):
+    """The object store's conditional writes decide."""
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     publish(one, "AA")
-    monkeypatch.setattr(object_store_database, "write_if_unchanged", meanwhile(bucket / "w", other))
+    monkeypatch.setattr(
+        object_store_database, "write_if_unchanged", write_after_another_change(bucket / "w", other)
+    )
     with pytest.raises(UserError, match="another job changed it; try again"):
         one.publish(UNIT, [], {"of": "one"})
     monkeypatch.undo()
     assert Warehouse(bucket / "w").published(UNIT).facts == {"of": "other"}
 
 
-def meanwhile(root: Path, other: Warehouse):
-    """As write_if_unchanged, but that first another changes the catalog, once."""
+def write_after_another_change(root: Path, other: Warehouse):
+    """Return a write_if_unchanged before which another job changes the catalog, once."""
     done = []
 
     def write(path: Path, content: bytes, tag: str | None) -> str:
@@ -212,7 +214,7 @@ def meanwhile(root: Path, other: Warehouse):
     return write
 
 
-def test_conditional_writes(bucket):
+def test_conditional_writes_fail_when_the_object_changed(bucket):
     path = bucket / "x"
     tag = write_if_unchanged(path, b"1", None)
     with pytest.raises(ConflictError):
@@ -232,7 +234,7 @@ def test_conditional_writes(bucket):
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3://x/w", "error sending request"),
     ],
 )
-def test_what_cannot_be_reached_is_told_in_a_line(
+def test_an_unreachable_object_store_is_reported_in_a_line(
     bucket, monkeypatch, capsys, few_captures, variables, root, reason
 ):
     for name, value in variables.items():
@@ -255,8 +257,8 @@ def test_the_keys_of_a_store_may_be_in_files(bucket, store, monkeypatch, tmp_pat
     assert path.read_bytes() == b"1"
 
 
-def test_threads_that_share_a_file_read_each_where_it_sought(bucket):
-    """As DuckDB's do."""
+def test_threads_that_share_a_file_each_read_at_their_own_position(bucket):
+    """DuckDB's threads do."""
     path = bucket / "x"
     path.write_bytes(bytes(range(256)))
     file, sought = path.open(buffering=0), Barrier(2)

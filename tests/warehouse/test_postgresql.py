@@ -50,12 +50,12 @@ def test_small_files_are_merged_and_split(uri, network, tmp_path, monkeypatch):
     assert len(warehouse.files(PACKETS)) == 2
 
 
-def test_one_at_a_time_has_a_lock(uri, tmp_path):
+def test_a_lock_has_one_holder_at_a_time(uri, tmp_path):
     assert_one_at_a_time(Warehouse(tmp_path), Warehouse(tmp_path))
 
 
-def test_one_database_is_one_warehouse_s(uri, tmp_path):
-    """Also while a warehouse is new, and of two that are as old as before there were marks."""
+def test_a_database_is_the_catalog_of_one_warehouse_only(uri, tmp_path):
+    """Also while a warehouse is new, and for warehouses older than marks."""
     one = Warehouse(tmp_path / "one")
     new = Warehouse(tmp_path / "two")
     publish(one, "AA")
@@ -78,19 +78,21 @@ def test_a_command_without_the_variable_is_refused(uri, tmp_path, monkeypatch, c
     monkeypatch.delenv("GISCOPE_CATALOG")
     with pytest.raises(SystemExit):
         main(["maintain", "--warehouse", str(tmp_path)])
-    told = capsys.readouterr().err
-    assert "set GISCOPE_CATALOG to the database localhost/" in told
+    stderr = capsys.readouterr().err
+    assert "set GISCOPE_CATALOG to the database localhost/" in stderr
     assert len(data_files(Warehouse(tmp_path, catalog=uri))) == 1
 
 
-def test_another_catalog_than_the_file_is_refused(uri, tmp_path, monkeypatch):
+def test_a_catalog_other_than_the_warehouses_file_is_refused(uri, tmp_path, monkeypatch):
     monkeypatch.delenv("GISCOPE_CATALOG")
     publish(Warehouse(tmp_path), "AA")
     with pytest.raises(UserError, match="unset GISCOPE_CATALOG"):
         Warehouse(tmp_path, catalog=uri)
 
 
-def test_a_run_makes_what_it_makes_with_a_file(uri, few_captures, tmp_path, monkeypatch):
+def test_a_run_makes_the_same_tables_as_with_a_catalog_file(
+    uri, few_captures, tmp_path, monkeypatch
+):
     def run(root: Path) -> None:
         main(["run", "--warehouse", str(root), "--networks", str(NETWORKS_FILE), str(few_captures)])
 
@@ -101,9 +103,9 @@ def test_a_run_makes_what_it_makes_with_a_file(uri, few_captures, tmp_path, monk
     assert by_server == contents(tmp_path / "file")
 
 
-def test_a_catalog_that_is_not_there_is_told_in_a_line(tmp_path):
+def test_an_unreachable_catalog_is_reported_in_a_line(tmp_path):
     giscope = Path(sys.executable).with_name("giscope")
-    for uri, told in (
+    for uri, message in (
         ("postgresql://me:secret@127.0.0.1:1/lake", "catalog at 127.0.0.1/lake: connection failed"),
         ("mysql://db/lake", "GISCOPE_CATALOG: must be postgresql://USER@HOST/DATABASE"),
     ):
@@ -112,7 +114,7 @@ def test_a_catalog_that_is_not_there_is_told_in_a_line(tmp_path):
             capture_output=True, text=True, check=False, cwd=ROOT, env={"GISCOPE_CATALOG": uri},
         )  # fmt: skip
         assert done.returncode == 2
-        assert done.stderr.startswith(f"giscope: {told}")
+        assert done.stderr.startswith(f"giscope: {message}")
         assert len(done.stderr.splitlines()) == 1
         assert "secret" not in done.stderr
 

@@ -1,4 +1,4 @@
-"""Those who read while jobs publish: old rows or new ones, never an error; then nothing is left."""
+"""Readers while jobs publish see old rows or new ones, never an error; then no file is left."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ while not (root / "stop").exists():
 
 
 def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
-    """A process that reads the country again and again, and has begun."""
+    """Start a process that reads the country repeatedly; return once it reads."""
     process = subprocess.Popen(
         [sys.executable, "-c", ICEBERG if "iceberg" in kind else READER, kind, str(warehouse.root)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
@@ -70,10 +70,10 @@ def test_no_reader_fails_while_jobs_publish(tmp_path):
     time.sleep(2 * KEPT_S)
     warehouse.update_views()
     (tmp_path / "stop").touch()
-    told = {kind: process.communicate() for kind, process in readers.items()}
+    outputs = {kind: process.communicate() for kind, process in readers.items()}
     for kind, process in readers.items():
-        assert process.returncode == 0, (kind, told[kind][1])
-    answers = {kind: answer.split() for kind, (answer, _) in told.items()}
+        assert process.returncode == 0, (kind, outputs[kind][1])
+    answers = {kind: answer.split() for kind, (answer, _) in outputs.items()}
     assert set(answers["notebook"]) == set(answers["library"]) == {"AA"}
     assert {"AA", NAMES[-1]} <= set(answers["fresh"]) <= {"AA", *NAMES}
     assert all(len(answer) > ROUNDS for answer in answers.values())
@@ -88,10 +88,10 @@ def test_no_reader_of_iceberg_fails_while_jobs_publish(tmp_path):
         publish(warehouse, name)
         warehouse.update_views()
     (tmp_path / "stop").touch()
-    told = {kind: process.communicate() for kind, process in readers.items()}
+    outputs = {kind: process.communicate() for kind, process in readers.items()}
     for kind, process in readers.items():
-        assert process.returncode == 0, (kind, told[kind][1])
-    answers = {kind: set(answer.splitlines()) for kind, (answer, _) in told.items()}
+        assert process.returncode == 0, (kind, outputs[kind][1])
+    answers = {kind: set(answer.splitlines()) for kind, (answer, _) in outputs.items()}
     assert answers["iceberg snapshot"] == {"AA"}
     assert {"AA", NAMES[-1]} <= answers["iceberg"] <= {"AA", *NAMES}
     assert len(data_files(warehouse)) == ROUNDS
@@ -99,7 +99,7 @@ def test_no_reader_of_iceberg_fails_while_jobs_publish(tmp_path):
     assert data_files(warehouse) == set(warehouse.files(NETWORKS))
 
 
-def test_what_nobody_reads_any_more_is_removed(tmp_path):
+def test_superseded_files_are_removed_once_nobody_reads_them(tmp_path):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -117,7 +117,7 @@ def test_what_nobody_reads_any_more_is_removed(tmp_path):
     assert countries(warehouse) == ["CC"]
 
 
-def test_a_superseded_file_stays_for_a_grace_time(tmp_path):
+def test_a_superseded_file_stays_for_the_grace_time(tmp_path):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(1))
     publish(warehouse, "AA")
     publish(warehouse, "BB")
@@ -128,7 +128,7 @@ def test_a_superseded_file_stays_for_a_grace_time(tmp_path):
     assert len(data_files(warehouse)) == 1
 
 
-def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkeypatch):
+def test_views_work_on_a_file_system_without_hard_links(tmp_path, monkeypatch):
     def refused(*_: object) -> None:
         raise PermissionError
 
@@ -140,7 +140,7 @@ def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkey
         assert views.sql("select country from networks").fetchall() == [("AA",)]
 
 
-def test_a_spark_session_reads_on_what_it_registered(tmp_path):
+def test_a_spark_session_keeps_reading_the_files_it_registered(tmp_path):
     warehouse, spark = Warehouse(tmp_path, grace_time=timedelta(0)), spark_session()
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -156,7 +156,7 @@ def test_a_spark_session_reads_on_what_it_registered(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [timedelta(0), timedelta(1)])
-def test_a_staged_change_can_read_what_is_superseded_meanwhile(tmp_path, keep):
+def test_a_staged_change_can_read_files_superseded_since_it_began(tmp_path, keep):
     warehouse, other = Warehouse(tmp_path, keep), Warehouse(tmp_path, keep)
     publish(warehouse, "AA")
     warehouse.update_views()

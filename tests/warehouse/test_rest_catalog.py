@@ -1,4 +1,4 @@
-"""A site's REST catalog, which is told of the tables: Iceberg's own server."""
+"""An operator's REST catalog, in which giscope registers the tables: Iceberg's own server."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture
 def catalog(server, monkeypatch) -> Iterator[RestCatalog]:
-    """As GISCOPE_REST_CATALOG names it; without tables."""
+    """Return the catalog that GISCOPE_REST_CATALOG names, without tables."""
     monkeypatch.setenv("GISCOPE_REST_CATALOG", server)
     found = load_catalog("site", type="rest", uri=server)
     yield found
@@ -43,7 +43,7 @@ def catalog(server, monkeypatch) -> Iterator[RestCatalog]:
 
 
 def metadata_of(root: Path, table: str) -> TableMetadata:
-    """A table's metadata as giscope has them."""
+    """Return a table's metadata as giscope has them."""
     return iceberg.load_table(UnitCatalog(database_of(root)).metadata_locations()[table]).metadata
 
 
@@ -52,7 +52,7 @@ def countries(catalog: RestCatalog) -> list[str]:
     return sorted(rows["country"].to_pylist())
 
 
-def test_it_has_what_is_published(catalog, tmp_path, monkeypatch):
+def test_the_catalog_has_what_is_published(catalog, tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
     warehouse.update_views()
@@ -66,7 +66,7 @@ def test_it_has_what_is_published(catalog, tmp_path, monkeypatch):
     assert theirs.snapshots == ours.snapshots
     assert rest_catalog.updates_between("networks", theirs, ours) == []
     monkeypatch.setattr(rest_catalog, "sync_tables", None)
-    warehouse.update_views()  # nothing has changed: it is not asked
+    warehouse.update_views()  # nothing has changed: no request is sent
 
 
 def test_every_table_has_the_rows_that_duckdb_reads(catalog, demo, tmp_path):
@@ -81,10 +81,10 @@ def test_every_table_has_the_rows_that_duckdb_reads(catalog, demo, tmp_path):
 
 
 @pytest.mark.parametrize("transactions", [True, False])
-def test_all_tables_change_at_one_stroke_where_it_can(
+def test_all_tables_change_together_where_the_catalog_has_transactions(
     catalog, network, tmp_path, monkeypatch, transactions
 ):
-    """The second table's change is refused: so is the first's, or not."""
+    """The second table's change is refused: with transactions the first's is, too."""
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -111,7 +111,7 @@ def test_all_tables_change_at_one_stroke_where_it_can(
     assert catalog.load_table("giscope.packets").scan().count() == 1
 
 
-def test_who_reads_sees_old_or_new(catalog, tmp_path):
+def test_a_reader_sees_old_or_new_rows(catalog, tmp_path):
     warehouse, ended = Warehouse(tmp_path), Event()
     publish(warehouse, "A0", "B0")
     warehouse.update_views()
@@ -137,7 +137,7 @@ def test_who_reads_sees_old_or_new(catalog, tmp_path):
     assert len(set(numbers)) > 2
 
 
-def test_its_metadata_are_kept_by_maintain_and_what_is_forgotten_is_gone(
+def test_maintain_keeps_the_catalogs_current_metadata_and_removes_old_snapshots(
     catalog, tmp_path, monkeypatch
 ):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
@@ -150,7 +150,7 @@ def test_its_metadata_are_kept_by_maintain_and_what_is_forgotten_is_gone(
         metadata_of(tmp_path, "networks").current_snapshot_id
     ]
     assert countries(catalog) == ["CC"]
-    monkeypatch.delenv("GISCOPE_REST_CATALOG")  # as of a host that was not told of it
+    monkeypatch.delenv("GISCOPE_REST_CATALOG")  # as on a host without this setting
     main(["maintain", "--warehouse", str(tmp_path), "--keep-days", "0"])
     assert countries(catalog) == ["CC"]
     monkeypatch.undo()
@@ -160,7 +160,7 @@ def test_its_metadata_are_kept_by_maintain_and_what_is_forgotten_is_gone(
     assert countries(catalog) == ["DD"]
 
 
-def test_what_is_erased_is_not_told_of_any_more(catalog, tmp_path):
+def test_erased_snapshots_are_removed_from_the_catalog(catalog, tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -170,8 +170,8 @@ def test_what_is_erased_is_not_told_of_any_more(catalog, tmp_path):
     assert countries(catalog) == ["BB"]
 
 
-def test_a_table_that_others_changed_is_theirs(catalog, tmp_path, capsys):
-    """Until they drop it."""
+def test_a_table_that_others_changed_is_left_alone(catalog, tmp_path, capsys):
+    """giscope updates the table again once they drop it."""
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "CC")
     warehouse.update_views()
@@ -197,7 +197,7 @@ def test_another_warehouses_tables_stay(catalog, tmp_path):
     assert countries(catalog) == ["AA"]
 
 
-def test_a_moved_warehouse_is_known_once_its_tables_are_dropped(catalog, tmp_path):
+def test_a_moved_warehouse_is_registered_once_its_old_tables_are_dropped(catalog, tmp_path):
     moved = moved_warehouse(tmp_path)
     assert "metadata" in str(moved.sync_error)
     for name in catalog.list_tables("giscope"):
@@ -206,7 +206,7 @@ def test_a_moved_warehouse_is_known_once_its_tables_are_dropped(catalog, tmp_pat
     assert countries(catalog) == ["BB"]
 
 
-def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
+def test_a_new_column_is_added_in_the_catalog(catalog, tmp_path, monkeypatch):
     publish(Warehouse(tmp_path), "AA")
     fewer = replace(NETWORKS, columns=NETWORKS.columns[:-1])
     with monkeypatch.context() as earlier:
@@ -230,7 +230,7 @@ def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
         ("http://[bad", "http://[bad", "its answer is not a REST catalog's"),
     ],
 )
-def test_one_that_cannot_be_reached_holds_up_maintain_alone(
+def test_an_unreachable_catalog_fails_maintain_only(
     tmp_path, monkeypatch, capsys, uri, place, reason
 ):
     monkeypatch.setenv("GISCOPE_REST_CATALOG", uri)
@@ -249,7 +249,7 @@ def test_one_that_cannot_be_reached_holds_up_maintain_alone(
     assert connection.execute("select country from networks").fetchall() == [("AA",)]
 
 
-def test_spark_reads_it(catalog, server, tmp_path):
+def test_spark_reads_the_catalog(catalog, server, tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
     warehouse.update_views()

@@ -38,7 +38,7 @@ def test_every_table_has_the_same_rows(demo):
 
 
 @pytest.mark.parametrize("name", ["[a-z]", "{a,b}", "what?", "s*r"])
-def test_a_path_is_no_pattern(tmp_path, name):
+def test_a_path_is_not_read_as_a_pattern(tmp_path, name):
     warehouse = Warehouse(tmp_path / name)
     publish(warehouse, "AA", "BB")
     found = read_table(spark_session(), warehouse, NETWORKS, warehouse.files(NETWORKS))
@@ -96,7 +96,7 @@ def free_port() -> int:
 
 
 def asked(port: int, query: str) -> str | None:
-    """What beeline prints, or None where there is no server yet."""
+    """Return what beeline prints, or None where there is no server yet."""
     done = subprocess.run(
         [SPARK / "bin/beeline", "-u", f"jdbc:hive2://127.0.0.1:{port}", "--silent=true",
          "--outputformat=csv2", "--showHeader=false", "-e", query],
@@ -107,7 +107,7 @@ def asked(port: int, query: str) -> str | None:
 
 
 def comes(port: int, query: str, expected: str) -> bool:
-    """Whether the query's answer becomes this one."""
+    """Wait; return whether the query's answer becomes the expected one."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         if asked(port, query) == expected:
@@ -117,7 +117,7 @@ def comes(port: int, query: str, expected: str) -> bool:
 
 
 def publish_until(warehouse: Warehouse, stop: Path) -> list[str]:
-    """Publish the country under one name after the other."""
+    """Publish one country after the other until the file `stop` exists."""
     names = []
     while not stop.exists():
         names.append(f"C{len(names)}")

@@ -32,7 +32,7 @@ def opened(warehouse: Warehouse, read_only: bool = True) -> duckdb.DuckDBPyConne
     return duckdb.connect(warehouse.root / VIEWS, read_only=read_only)
 
 
-def test_views_hold_what_the_command_sees(demo):
+def test_views_have_the_rows_of_the_command(demo):
     ours = demo.warehouse.connect()
     with opened(demo.warehouse) as theirs:
         for name in TABLES:
@@ -41,7 +41,7 @@ def test_views_hold_what_the_command_sees(demo):
             assert theirs.sql(f'from "{name}"').types == ours.sql(f'from "{name}"').types
 
 
-def test_every_view_and_column_carries_its_meaning(demo):
+def test_every_view_and_column_has_a_comment(demo):
     with opened(demo.warehouse) as connection:
         views = connection.sql("select view_name, comment from duckdb_views() where not internal")
         columns = connection.sql("""
@@ -64,7 +64,7 @@ def test_a_column_comment_holds_meaning_unit_and_source():
     assert columns["user"].comment.startswith("the user's key: the subscriber")
 
 
-def test_another_program_reads_them_from_another_folder(tmp_path, monkeypatch):
+def test_another_program_reads_the_views_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     warehouse = Warehouse(Path("w"))
     publish(warehouse, "AA", "BB")
@@ -79,8 +79,8 @@ def test_another_program_reads_them_from_another_folder(tmp_path, monkeypatch):
     assert done.stdout == "[('AA',), ('BB',)]\n"
 
 
-def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
-    """Even to write: DuckDB locks the file then, not its name."""
+def test_an_open_view_file_can_be_replaced(tmp_path):
+    """Even if it is open for writing: DuckDB locks the file, not its name."""
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -92,7 +92,7 @@ def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
 
 
 def test_views_work_until_they_are_updated(tmp_path):
-    """A day made again: the old rows, then the new ones, never an error between."""
+    """A unit published again: the old rows, then the new ones, never an error between."""
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -105,7 +105,7 @@ def test_views_work_until_they_are_updated(tmp_path):
     assert len(data_files(warehouse)) == 1
 
 
-def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
+def test_files_that_another_job_supersedes_stay_until_the_views_are_updated(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     published = warehouse._published_paths
@@ -127,7 +127,7 @@ def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, mon
 
 @pytest.fixture
 def dated(tmp_path) -> Warehouse:
-    """A warehouse with a lease a day; the first file is of an earlier version."""
+    """Make a warehouse with a lease a day; the first file is of an earlier version."""
     warehouse = Warehouse(tmp_path / "w")
     for day in (EARLIER, *DAYS):
         with warehouse.staging() as staging:
@@ -140,7 +140,7 @@ def dated(tmp_path) -> Warehouse:
 
 
 def as_earlier(written: Written) -> Written:
-    """As a version named and wrote it that had no addresses yet."""
+    """Return the file as an earlier version, without addresses, named and wrote it."""
     target, path = written.staged
     pq.write_table(pq.read_table(path).drop_columns(["address"]), path)
     staged = Staged(target.replace(f"-{LEASES.layout}-", "-"), path)
@@ -149,7 +149,7 @@ def as_earlier(written: Written) -> Written:
 
 def a_lease(day: date) -> pa.Table:
     start = datetime.combine(day, datetime.min.time(), UTC)
-    whose = {"bucket": 0, "subscriber": f"s{day.day}", "address": f"10.0.0.{day.day}"}
+    whose = {"user_partition": 0, "subscriber": f"s{day.day}", "address": f"10.0.0.{day.day}"}
     return pa.Table.from_pylist([whose | {"start_ts": start, "end_ts": start}], LEASES.arrow)
 
 
@@ -171,7 +171,7 @@ def test_files_of_an_earlier_version_have_null_for_what_they_lack(dated):
     ],
 )
 def test_a_query_opens_the_files_of_its_days_only(dated, condition):
-    """And the first one that has the present columns, and those of earlier versions."""
+    """It also opens the first file with the present columns, and those of earlier versions."""
     for path in dated.files(LEASES)[2:-1]:
         path.write_bytes(b"")
     with opened(dated) as connection:
@@ -182,8 +182,8 @@ def test_a_query_opens_the_files_of_its_days_only(dated, condition):
             connection.sql("select subscriber from leases").fetchall()
 
 
-def test_a_table_is_asked_without_a_look_at_others(dated):
-    """Neither when the file is opened."""
+def test_a_query_opens_no_file_of_other_tables(dated):
+    """Not even when the view file is opened."""
     publish(dated, "AA")
     dated.update_views()
     for path in dated.files(LEASES):
@@ -193,7 +193,7 @@ def test_a_table_is_asked_without_a_look_at_others(dated):
     assert dated.connect("from networks").sql("select country from networks").fetchall()
 
 
-def test_nothing_but_the_views_is_left(tmp_path):
+def test_an_update_leaves_no_file_but_the_views(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -201,7 +201,7 @@ def test_nothing_but_the_views_is_left(tmp_path):
     assert files == {VIEWS, CATALOG, MARK}
 
 
-def test_types_are_those_that_duckdb_gives_arrows():
+def test_sql_types_are_those_that_duckdb_gives_arrow_types():
     """Asked through pandas, which takes half a second to import."""
     connection = duckdb.connect()
     for table in TABLES.values():
@@ -220,7 +220,7 @@ def test_types_are_those_that_duckdb_gives_arrows():
         ("from query_table('fl' || 'ows')", set(TABLES), False),
     ],
 )
-def test_only_tables_that_a_query_may_be_about_are_opened(tmp_path, query, some, others):
+def test_only_tables_that_a_query_may_name_are_opened(tmp_path, query, some, others):
     connection = Warehouse(tmp_path).connect(query)
     names = connection.sql("select view_name from duckdb_views() where not internal").fetchall()
     opened = {name for (name,) in names}

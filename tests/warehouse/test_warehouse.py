@@ -1,4 +1,4 @@
-"""Publishing: a reader sees a unit before the change or after it, and nothing is left behind."""
+"""Publishing: a reader sees a unit before the change or after it, and no file is left over."""
 
 import json
 import os
@@ -23,7 +23,7 @@ UNIT = Unit("network", "aa-gprs")
 
 
 class Killed(BaseException):
-    """The job is killed here."""
+    """Raised where the job is killed."""
 
 
 def rows(*countries: str) -> pa.Table:
@@ -40,7 +40,7 @@ def rows(*countries: str) -> pa.Table:
 
 
 def assert_one_at_a_time(one: Warehouse, other: Warehouse) -> None:
-    """Who asks for a lock that another has waits for it."""
+    """Assert that a job waits for a lock that another holds."""
     waits, got = Event(), Event()
 
     def take() -> None:
@@ -56,14 +56,14 @@ def assert_one_at_a_time(one: Warehouse, other: Warehouse) -> None:
     taking.join()
 
 
-def long_ago(root: Path) -> None:
-    """Let all files be older than any bound."""
+def age_all_files(root: Path) -> None:
+    """Make all files older than any age limit."""
     for path in root.rglob("*"):
         os.utime(path, (1, 1))
 
 
 def publish(warehouse: Warehouse, *countries: str) -> None:
-    """One file a country, so that a change has several files."""
+    """Publish one file per country, so that a change has several files."""
     with warehouse.staging() as staging:
         for country in countries:
             staging.write(NETWORKS, "aa-gprs", None, country, rows(country))
@@ -71,7 +71,7 @@ def publish(warehouse: Warehouse, *countries: str) -> None:
 
 
 def moved_warehouse(folder: Path) -> Warehouse:
-    """One that was shown with AA in another folder, and with BB where it is now."""
+    """Return a warehouse with views of AA in another folder and of BB where it is now."""
     warehouse = Warehouse(folder / "a")
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -100,7 +100,7 @@ def test_replacing_a_unit_replaces_its_rows(tmp_path):
     assert len(data_files(warehouse)) == 1
 
 
-def test_units_do_not_touch_each_other(tmp_path):
+def test_units_do_not_affect_each_other(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     with warehouse.staging() as staging:
@@ -111,21 +111,20 @@ def test_units_do_not_touch_each_other(tmp_path):
 
 
 STEPS = 7
-"""Of a change of two files: each is moved; the catalog is changed twice, before and after; what was
-superseded is removed."""
+"""Steps of a change of two files: each is moved; the catalog is changed before and after;
+superseded files are removed."""
 
 
-def dying(
+def kill_at_step(
     patch: pytest.MonkeyPatch,
     after: int,
     paths: Iterable[str] = ("replace", "unlink"),
     catalog: Iterable[str] = ("register", "publish"),
 ) -> list[str]:
-    """Let the job be killed after so many steps, which are calls of these methods; returns those
-    taken."""
+    """Kill the job after so many steps, which are calls of these methods; return those taken."""
     taken = []
 
-    def until_then(owner: type, name: str) -> None:
+    def count_steps(owner: type, name: str) -> None:
         original = getattr(owner, name)
 
         def step(self: object, *args: object) -> object:
@@ -137,18 +136,18 @@ def dying(
         patch.setattr(owner, name, step)
 
     for name in paths:
-        until_then(Path, name)
+        count_steps(Path, name)
     for name in catalog:
-        until_then(UnitCatalog, name)
+        count_steps(UnitCatalog, name)
     return taken
 
 
 @pytest.mark.parametrize("step", range(STEPS))
-def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
+def test_job_killed_at_any_step_leaves_the_old_or_the_new_rows(tmp_path, monkeypatch, step):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA", "BB")
     with monkeypatch.context() as patch:
-        dying(patch, step)
+        kill_at_step(patch, step)
         try:
             publish(warehouse, "CC", "DD")
             killed = False
@@ -164,10 +163,10 @@ def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
 
 
 def test_the_kill_test_reaches_the_end_of_publishing(tmp_path, monkeypatch):
-    """Fewer steps than the parametrized test tries."""
+    """Publishing has fewer steps than the parametrized test tries."""
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
-    taken = dying(monkeypatch, STEPS)
+    taken = kill_at_step(monkeypatch, STEPS)
     publish(warehouse, "CC", "DD")
     assert {"register", "replace", "publish"} <= set(taken)
     assert len(taken) < STEPS
@@ -214,8 +213,8 @@ def test_files_of_a_network_and_day(demo):
     assert demo.warehouse.files(TABLES["packets"], "aa-gprs", date(2004, 3, 3)) == []
 
 
-def test_folders_hold_what_is_published_and_what_it_superseded(demo):
-    """The latter, of other tests, until its grace time is over."""
+def test_folders_hold_published_and_superseded_files_only(demo):
+    """Superseded files, of other tests, stay until their grace time is over."""
     root = demo.warehouse.root
     published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
     known = {root / path for path in UnitCatalog(database_of(root)).removable_files(time.time_ns())}
@@ -234,7 +233,7 @@ def test_a_reader_sees_each_change_of_another_at_once(tmp_path):
     assert file.exists()
 
 
-def test_a_commit_is_read_once(tmp_path, monkeypatch):
+def test_published_facts_are_parsed_once(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
@@ -249,7 +248,7 @@ def test_a_commit_is_read_once(tmp_path, monkeypatch):
     assert not read
 
 
-def test_views_are_made_again_only_where_what_they_show_changed(tmp_path):
+def test_views_are_made_again_only_when_their_rows_changed(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()

@@ -26,7 +26,7 @@ HEADERS = 40
 
 
 def traffic(folder: Path, users: int, first_user: int = FIRST_USER) -> list[Frame]:
-    """An exchange of each user within an hour, with payload."""
+    """Return an exchange of each user within an hour, with payload."""
     path = folder / "traffic"
     short_exchanges(path, first_user + np.arange(users))
     records = np.fromfile(path, RECORD, offset=24)
@@ -60,7 +60,7 @@ REWRITTEN: dict[str, Callable[[list[Frame]], bytes]] = {
 def ingested(
     warehouse: Warehouse, network: Network, **files: bytes
 ) -> dict[str, job.CaptureOutcome]:
-    """What became of captures of these bytes, one after the other."""
+    """Ingest captures of these bytes, one after the other; return their outcomes."""
     found = {}
     for name, data in files.items():
         path = warehouse.root.parent / f"{name}.pcap"
@@ -70,7 +70,7 @@ def ingested(
 
 
 def logged(warehouse: Warehouse) -> dict[str, tuple[int, str | None]]:
-    """Packets of each capture, and of what it is a copy."""
+    """Return the packets of each capture, and the capture that it duplicates."""
     rows = warehouse.connect().execute("select capture, packets, duplicate_of from ingest_log")
     return {capture: (packets, of) for capture, packets, of in rows.fetchall()}
 
@@ -81,7 +81,9 @@ LARGE_TOO = ("as pcapng", "its first tenth", "the packets of some")
 @pytest.mark.parametrize(
     ("way", "users"), [*((way, SMALL) for way in REWRITTEN), *((way, LARGE) for way in LARGE_TOO)]
 )
-def test_packets_that_are_there_are_refused(warehouse, network, tmp_path, way, users):
+def test_capture_whose_packets_are_all_ingested_is_refused(
+    warehouse, network, tmp_path, way, users
+):
     frames = traffic(tmp_path, users)
     found = ingested(warehouse, network, a=pcap(frames), b=REWRITTEN[way](frames))
     assert "b.pcap: 100% of its packets are in a.pcap, ingested already" in found["b"].error
@@ -93,7 +95,7 @@ def test_packets_that_are_there_are_refused(warehouse, network, tmp_path, way, u
     ("way", "users"),
     [("one packet less", SMALL), ("its first tenth", LARGE), ("its last part", LARGE)],
 )
-def test_capture_takes_the_place_of_a_part_of_it(warehouse, network, tmp_path, way, users):
+def test_capture_replaces_an_ingested_part_of_it(warehouse, network, tmp_path, way, users):
     frames = traffic(tmp_path, users)
     found = ingested(warehouse, network, part=REWRITTEN[way](frames), whole=pcapng(frames))
     assert found["whole"].error is None
@@ -104,7 +106,7 @@ def test_capture_takes_the_place_of_a_part_of_it(warehouse, network, tmp_path, w
 
 
 @pytest.mark.parametrize("order", [("part", "whole"), ("whole", "part")])
-def test_of_a_capture_and_its_part_in_one_run_the_whole_counts(warehouse, network, tmp_path, order):
+def test_whole_capture_counts_when_ingested_with_its_part(warehouse, network, tmp_path, order):
     frames = traffic(tmp_path, SMALL)
     (tmp_path / "whole.pcap").write_bytes(pcap(frames))
     (tmp_path / "part.pcap").write_bytes(pcap(frames[:100]))
@@ -118,8 +120,8 @@ def test_of_a_capture_and_its_part_in_one_run_the_whole_counts(warehouse, networ
         assert count(warehouse) == len(frames)
 
 
-def test_both_at_the_same_time_do_not_both_count(warehouse, network, tmp_path):
-    """Each has read its file before either may publish."""
+def test_packets_ingested_by_two_jobs_at_once_count_once(warehouse, network, tmp_path):
+    """Each job has read its file before either may publish."""
     frames = traffic(tmp_path, SMALL)
     paths = [tmp_path / "whole.pcap", tmp_path / "part.pcap"]
     for path, some in zip(paths, (frames, frames[:100]), strict=True):
@@ -137,7 +139,7 @@ def test_both_at_the_same_time_do_not_both_count(warehouse, network, tmp_path):
     assert logged(warehouse)["part.pcap"] == (0, "whole.pcap")
 
 
-def test_files_that_were_merged_are_refused(warehouse, network, tmp_path):
+def test_capture_merged_of_ingested_captures_is_refused(warehouse, network, tmp_path):
     frames = traffic(tmp_path, SMALL)
     parts = {"a": pcap(frames[:100]), "b": pcap(frames[100:])}
     found = ingested(warehouse, network, **parts, merged=pcap(frames))
@@ -145,18 +147,18 @@ def test_files_that_were_merged_are_refused(warehouse, network, tmp_path):
     assert count(warehouse) == len(frames)
 
 
-def test_file_with_most_packets_of_another_and_some_of_its_own_is_told(
+def test_capture_with_most_packets_of_another_and_some_of_its_own_is_refused(
     warehouse, network, tmp_path
 ):
-    """Neither has all of the other's: the one that is there stays; it is no mere copy."""
+    """Neither has all packets of the other: the ingested one stays; the new one is no duplicate."""
     frames = traffic(tmp_path, SMALL)
     found = ingested(warehouse, network, a=pcap(frames[:200]), b=pcap(frames[60:260]))
     assert "b.pcap: 70% of its packets are in a.pcap, ingested already" in found["b"].error
     assert logged(warehouse) == {"a.pcap": (200, None), "b.pcap": (0, None)}
 
 
-def test_capture_that_says_more_of_the_same_packets_is_kept(warehouse, network, tmp_path):
-    """Cut behind the TCP header without options, it says nothing of timestamps."""
+def test_capture_with_more_of_each_packet_replaces_a_cut_one(warehouse, network, tmp_path):
+    """Cut after the TCP header without options, it has no timestamps."""
     ip = partial(IP, src="10.64.0.1", dst="198.51.100.1")
     tcp = partial(TCP, sport=1, dport=80, options=[("Timestamp", (1, 2))])
     frames = [Frame(bytes(ip(id=1 + i) / tcp(seq=i)), 1_000_000 * i) for i in range(9)]
@@ -186,12 +188,12 @@ def one_after_the_other(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
 
 
 def mirrored_on_two_ports(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """`quality` tells of these (copied_share)."""
+    """The quality check copied_share reports these."""
     return frames, [replace(frame, ts=frame.ts + 3) for frame in frames]
 
 
-def sent_again(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """The very same bytes, but for the identification, 3 s later."""
+def retransmitted_later(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """The same bytes, but for the identification, 3 s later."""
     other = [frame.data[:4] + b"\xea\x60" + frame.data[6:] for frame in frames]
     later = [Frame(data, f.ts + 3_000_000) for data, f in zip(other, frames, strict=True)]
     return frames, later
@@ -199,7 +201,7 @@ def sent_again(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
 
 @pytest.mark.parametrize("users", [SMALL, LARGE])
 @pytest.mark.parametrize(
-    "taken", [two_directions, one_after_the_other, mirrored_on_two_ports, sent_again]
+    "taken", [two_directions, one_after_the_other, mirrored_on_two_ports, retransmitted_later]
 )
 def test_captures_with_packets_of_their_own_all_count(warehouse, network, tmp_path, users, taken):
     a, b = taken(traffic(tmp_path, users))
@@ -217,7 +219,7 @@ def test_two_taps_at_the_same_time_both_count(warehouse, network, tmp_path, user
     assert count(warehouse) == 2 * users * len(EXCHANGE)
 
 
-def test_other_packets_under_the_name_of_a_part_count_again(warehouse, network, tmp_path):
+def test_name_of_a_replaced_part_may_hold_other_packets(warehouse, network, tmp_path):
     frames = traffic(tmp_path, SMALL)
     others = traffic(tmp_path, SMALL, FIRST_USER + SMALL)
     ingested(warehouse, network, part=pcap(frames[:100]), whole=pcap(frames))
@@ -245,7 +247,7 @@ def test_job_killed_while_it_replaces_a_part_is_finished_by_the_next(
 
 
 def test_captures_without_a_sample_are_compared_too(warehouse, network, tmp_path, monkeypatch):
-    """As an earlier version left them."""
+    """An earlier version left captures so."""
     frames = traffic(tmp_path, LARGE)
     with monkeypatch.context() as patch:
         patch.setattr(packet_sample, "METADATA_KEY", "of no use")
