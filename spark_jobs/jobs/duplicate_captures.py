@@ -3,8 +3,9 @@
 The job compares two captures of a network if they overlap in time. It compares their samples (see
 capture/packet_sample.py), or all packets if the smaller capture has too few for a sample. If the
 other capture has most packets of the smaller one, one capture is a duplicate of the other, or of a
-part of it. A smaller overlap is legitimate: captures that follow each other overlap by a few seconds.
-Packets that two mirrored ports both captured have different times, so this job does not match them.
+part of it. A smaller overlap is legitimate: captures that follow each other overlap by a few
+seconds. Packets that two mirrored ports both captured have different times, so this job does not
+match them.
 """
 
 from __future__ import annotations

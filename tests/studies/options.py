@@ -26,7 +26,7 @@ TRANSFERS = """
             count(*) filter (where spurious_rto) as spurious
         from retransmissions group by all
     ),
-    told as (
+    known_rows as (
         select network, "user", sport as user_port, server,
             max(total_retrans) as true_retransmissions, max(data_segs_out) as true_sent,
             max(total_rto) as true_rto_expiries
@@ -41,7 +41,7 @@ TRANSFERS = """
         8 * bytes / ("end" - connected) as true_goodput
     from cells
     left join again using (network, flow_id)
-    left join told using (network, "user", user_port, server)
+    left join known_rows using (network, "user", user_port, server)
     left join true_clients on true_clients.network = cells.network
         and true_clients."user" = cells."user" and true_clients.port = cells.user_port
     where cells.network in ('options-classic', 'options-today') and result = 'ok'

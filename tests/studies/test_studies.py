@@ -47,7 +47,7 @@ def test_preempted_transfer(db, cell):
     assert (ours["by_server"] > 0) == (true["by_server"] > 0)
 
 
-def test_buffers_limit_is_told_where_it_is_reached(db):
+def test_buffer_limit_is_found_if_it_is_reached(db):
     ours, true = rows(db, buffers.OURS), rows(db, buffers.TRUE)
     for cell, group in groups(buffers.NETWORK).items():
         mine = ours[cell]

@@ -139,7 +139,7 @@ class Feedback(NamedTuple):
     highest_ack: int
     """The highest acknowledgment number."""
     sends_d_sack: bool
-    """True if the mobile has sent a D-SACK, so that it reports what it receives twice (RFC 2883)."""
+    """True if the mobile has sent a D-SACK, so that it reports duplicates (RFC 2883)."""
     delayed_ack_cost: float
     """Cost if the ACK for a single segment waited for the next segment (see `costs`)."""
     max_rtt: int
