@@ -374,7 +374,7 @@ def _outcome_if_unchanged(
         facts["frames"],
         facts["packets"],
         facts["rows"],
-        facts["skipped"],
+        skipped=facts["skipped"],
         front_end=chosen,
         unchanged=True,
     )

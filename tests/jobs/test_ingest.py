@@ -44,6 +44,14 @@ def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     assert (again.frames, again.packets) == (1, 1)
 
 
+def test_unchanged_capture_still_shows_what_was_skipped(warehouse, tmp_path, network):
+    capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), Frame(bytes(60), MIDNIGHT + 1))
+    (first,) = ingest(warehouse, [(network, capture)])
+    (again,) = ingest(warehouse, [(network, capture)])
+    assert again.unchanged
+    assert first.skipped == again.skipped == {"malformed_ip": 1}
+
+
 def test_compressed_file_is_the_same_capture(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
     compressed = tmp_path / "a.pcap.gz"
