@@ -754,7 +754,7 @@ def why(
     warehouse: WarehouseOption,
     flow_id: Annotated[int, typer.Argument(help="The connection's flow_id in the table flows.")],
 ) -> None:
-    """Explain in five sentences why a connection was as fast as it was."""
+    """Explain in five lines why a connection was as fast as it was."""
     from spark_jobs.report.connection import read_connection
     from spark_jobs.report.why import explanation
 

@@ -1,17 +1,20 @@
 """Removal of users (`giscope forget`) and of old days (`giscope purge`) from the warehouse.
 
-`forget` removes the rows about a user from every table, and the files that had them. Then it makes
-the tables that were made from these rows again: flows and the tables beside them, checks, marts and
-the report. If the packets of a day were purged, its flows cannot be made again: `forget` only
-removes the user's rows from them. The same applies to marts whose inputs were purged: they stay.
+`forget` removes the rows about a user from every table, and the files that had them. Then it
+rebuilds, from the remaining rows, the tables that depended on them: flows and the other tables of a
+day, checks, marts and the report. If the packets of a day were purged, its flows cannot be rebuilt:
+`forget` only removes the user's rows from them. Marts whose inputs were purged cannot be rebuilt
+either. They stay unchanged, because they have counts of groups of users and no rows about one user.
 
 `purge` removes a table's days before a given day, and the files that had them. Tables that were
-made from the removed rows stay as they are, and are never made again.
+made from the removed rows stay as they are.
 
 A removal begins with one transaction of the catalog. It records what all jobs leave out from now on
-(users as hashes), and that a removal is in flight (PENDING). Each later step may be repeated. The
+(users as hashes), and that a removal is in progress (PENDING). Each later step may be repeated. The
 last step records that the removal has ended. Until then the next `forget`, `purge` or `run`
 continues with it.
+
+A *span* is a user's name with a time: rows about the user from this time are left out.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ TABLES_WITH_USERS = [
     table for table in TABLES.values() if set(KEY_COLUMNS) & set(table.arrow.names)
 ]
 PENDING = Unit("removal", "all")
-"""The unit whose facts are those of the Removal in flight; without facts, there is none."""
+"""The unit that stores the Removal in progress as its facts; without facts there is none."""
 FOREVER_US = 1 << 62
 
 
@@ -89,11 +92,12 @@ FOREVER_US = 1 << 62
 class Removal:
     """A removal, as the catalog stores it in JSON.
 
-    users: by network, the facts of its forgotten_unit, but with spans that cover all times
+    users: the users to remove, by network, stored like the facts of exclusions.forgotten_unit;
+        their spans cover all times
     networks: the networks that have rows about these users, each as the networks file has it; None
         if the file does not have the network
-    purged: (network, table, first day that is kept)
-    tables: tables whose superseded files are removed, too
+    purged: the days to remove, as (network, table, first day that is kept)
+    tables: names of tables whose superseded files are removed, too
     """
 
     users: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -116,7 +120,7 @@ def is_pending(warehouse: Warehouse) -> bool:
 
 
 def finish_pending(warehouse: Warehouse) -> RemovalResult:
-    """Finish the removal in flight, if there is one.
+    """Finish the removal in progress, if there is one.
 
     It removes the rows and days, makes tables again from the remaining rows, and removes the files
     that had the removed rows.
@@ -143,13 +147,15 @@ def finish_pending(warehouse: Warehouse) -> RemovalResult:
 def forget(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
 ) -> int:
-    """Remove the rows about some of a network's users from all networks; return the number of rows.
+    """Remove the rows about some of a network's users; return the number of removed rows.
 
-    others: the networks of the networks file
+    Other networks can have rows about them, too: as the far end of their users' connections. These
+    rows are removed as well. others: all networks of the networks file.
 
-    Rows of all times are removed, whatever the monitor's clock said. When a capture is read again,
-    the users' packets from before now are left out. If a clock was ahead, packets at the later
-    times that were found are left out, too. Packets that are captured later stay.
+    Rows of all times are removed. When a capture is read again later, the users' packets from
+    before now are left out. If rows about the users are dated in the future, because a monitor's
+    clock was ahead, packets of these times are left out, too. Packets that are captured later are
+    kept.
 
     Raises UserError if a name is not known; then nothing is removed.
     """
@@ -292,7 +298,7 @@ def _leases_of_users(
 class _UserOccurrences:
     """The places where users' names occur.
 
-    known: the names that are known
+    known: the names that were found
     networks: the networks with rows that may be about the users
     future_spans: spans of the rows about them that are dated later than now
     """
@@ -523,9 +529,9 @@ def _stage_without_users(
     without_users: Callable[[Table, pa.Table], pa.Table],
     removed: RemovalFilter,
 ) -> bool:
-    """Stage the rows of a file that stay, row group by row group.
+    """Stage a copy of a file without the rows about removed users, row group by row group.
 
-    Returns whether the file is replaced; if not, it stays as it is.
+    Returns whether the copy replaces the file. If no row is removed, nothing is staged.
     """
     from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import with_columns
@@ -586,7 +592,7 @@ def purge(
 ) -> set[Table]:
     """Remove the days of networks before a given day; return the tables that had any.
 
-    tables: the tables; all tables with days if empty
+    tables: the tables; if empty, all tables that have days
     """
     chosen = list(tables) or [
         table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]
@@ -719,7 +725,9 @@ def _writer_name(target: str) -> str:
 
 
 def tables_named(names: Iterable[str]) -> list[Table]:
-    """Return the tables with these names, each of RETENTION_GROUPS or of one table.
+    """Return the tables with these names.
+
+    Each name is that of a group in RETENTION_GROUPS or of a table.
 
     Raises UserError if there is no table of a name.
     """

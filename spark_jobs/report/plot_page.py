@@ -1,4 +1,4 @@
-"""A connection's page: five sentences, its figure, and its row of flows."""
+"""A connection's page: five lines, its figure, and its row of flows."""
 
 import json
 from pathlib import Path

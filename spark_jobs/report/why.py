@@ -1,4 +1,4 @@
-"""Explanation of a connection's throughput in five sentences, from the tables."""
+"""Explanation of a connection's throughput in five lines, from the tables."""
 
 from collections import Counter
 from typing import Any
@@ -8,7 +8,7 @@ from spark_jobs.report.connection import Connection
 LIMITS = {
     "channel": "the access link was busy",
     "receiver": "the mobile's window was full",
-    "recovery": "the server recovered from losses or they had reduced the congestion window",
+    "recovery": "the server recovered from losses, or had a smaller congestion window after them",
     "slow_start": "the congestion window was still growing",
     "server": "the server had no data to send",
     "mobile": "the mobile read no data or sent no request",
@@ -24,7 +24,7 @@ LIMIT_COLOURS = {
 }
 CAUSES = {
     "synack": "SYN ACKs",
-    "rto": "after an RTO expiry",
+    "rto": "at an RTO expiry",
     "tlp": "as loss probes",
     "fast": "after duplicate ACKs or SACK blocks",
     "slow_start": "in slow start after an RTO expiry",
@@ -35,7 +35,7 @@ CAUSES = {
 
 
 def explanation(connection: Connection) -> list[str]:
-    """Return five sentences: throughput, limits, losses, retransmissions and stalls."""
+    """Return five lines on throughput, limits, losses, retransmissions and stalls."""
     flow = connection.flow
     return [
         _throughput(flow),
@@ -64,11 +64,11 @@ def limits_sentence(flow: dict[str, Any]) -> str:
     times = {name: flow[f"limited_{name}"] for name in LIMITS}
     total = sum(times.values())
     phrases = [
-        f"for {100 * seconds / total:.0f} % {LIMITS[name]}"
+        f"{LIMITS[name]} ({100 * seconds / total:.0f} %)"
         for name, seconds in sorted(times.items(), key=lambda item: -item[1])
         if seconds >= 0.005 * total
     ]
-    return f"Of {total:.1f} s, {_join(phrases)}."
+    return f"In the {total:.1f} s from the handshake to the ACK of the last data, {_join(phrases)}."
 
 
 def _losses(flow: dict[str, Any]) -> str:
@@ -77,7 +77,7 @@ def _losses(flow: dict[str, Any]) -> str:
     median, minimum = flow["rtt_access_median"], flow["rtt_access_min"]
     rtt = ""
     if median is not None and minimum is not None:
-        rtt = f"; the RTT on the access side was {median:.2f} s (median), at least {minimum:.2f} s"
+        rtt = f". The RTT on the access side: median {median:.2f} s, minimum {minimum:.2f} s"
     return (
         f"Of {flow['data_packets_down']:,} data packets at Gi, {flow['lost_access']:,} were lost "
         f"on the access side; {flow['lost_internet']:,} more were lost on the Internet side{rtt}."
@@ -97,8 +97,8 @@ def _retransmissions(flow: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     by_cause = f": {_join(phrases)}" if phrases else ""
     return (
         f"The server retransmitted {_count(flow['retransmissions'], 'packet')}{by_cause}; "
-        f"{spurious:,} of these retransmissions were spurious, as the data had arrived. Its "
-        f"retransmission timer expired {_count(flow['rto_expiries'], 'time')}."
+        f"{spurious:,} of them were spurious (the data had arrived). Its retransmission timer "
+        f"expired {_count(flow['rto_expiries'], 'time')}."
     )
 
 
@@ -110,11 +110,13 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     max_duration, seconds = max(durations), sum(durations)
     longest = stalls[durations.index(max_duration)]
     lost = f", {longest['lost']} packets lost" if longest["lost"] else ""
-    recovered = f", recovered after {longest['recovery']:.1f} s" if longest["recovery"] else ""
+    repaired = (
+        f", all repaired {longest['recovery']:.1f} s after its start" if longest["recovery"] else ""
+    )
     return (
         f"The connection stalled {_count(len(stalls), 'time')}, for {seconds:.1f} s in total. The "
         f"longest stall lasted {max_duration:.1f} s "
-        f"({longest['class'].replace('_', ' ')}{lost}{recovered})."
+        f"({longest['class'].replace('_', ' ')}{lost}{repaired})."
     )
 
 

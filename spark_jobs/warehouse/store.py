@@ -6,10 +6,12 @@ A warehouse is a folder, or a prefix in an object store. It has
 - the catalog, which knows what is published (see catalog.py),
 - an Iceberg table for each table, and DuckDB views in the file VIEWS, for other readers.
 
-No other module knows these paths.
+Only spark_jobs/warehouse/ knows these paths.
 
-A *unit* is what is published as a whole, such as all packets of a capture or all tables of a day. A
-*target* is a file's path below the warehouse's root, as the catalog has it.
+A *unit* is what is published as a whole, such as all packets of a capture or all tables of a day.
+The catalog has a record for each unit: its files, and *facts* (JSON) about how it was made. Some
+units have no files, only facts. A *target* is a file's path below the warehouse's root, as the
+catalog has it.
 
 A job changes a unit in four steps:
 
@@ -21,9 +23,9 @@ A job changes a unit in four steps:
 The jobs read the files that the catalog lists. Other readers use the Iceberg tables or the views.
 At its end every job updates these (update_views).
 
-Superseded files, and the Iceberg snapshots that show them, stay for GRACE_TIME, and as long as
-somebody has views open that list them. So do the files of an interrupted change. The first job that
-ends later removes them.
+Superseded files, and the Iceberg snapshots that show them, stay for GRACE_TIME, and longer while
+a reader on this host has views open that list them. Staged files of an interrupted change stay for
+GRACE_TIME. After that time the next job that ends removes both.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ PAGE = 4096
 END_OF_TIME_NS = (1 << 63) - 1
 """A time after all recorded times, even if a clock was wrong when they were recorded."""
 HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
-"""The unit whose facts are the history horizon.
+"""The unit whose facts hold the history horizon: earlier versions before this time are removed.
 
 - until_ns: what was superseded before this time is removed (ns since 1970)
 - erased_ns: the same for single tables: table -> time
@@ -94,9 +96,13 @@ REST_CATALOG = Unit("made", "all", "REST catalog")
 METADATA = "metadata"
 """The folder of a table's Iceberg metadata, in the table's folder."""
 FACTS_BACKUP = Unit("made", "all", "facts kept")
-"""The unit whose facts record which facts the Iceberg table of the networks has."""
+"""The unit that records which facts were last copied into the Iceberg table `networks`."""
 BACKED_UP_KINDS = ("network", "forgotten", "purged")
-"""The kinds of units whose facts no file has, so that they are also Iceberg table properties."""
+"""The kinds of units whose facts are in no file.
+
+These facts are copied into properties of the Iceberg table `networks`, so that a lost catalog can
+be rebuilt.
+"""
 FACTS_PREFIX = "giscope."
 """The first part of the names of these table properties."""
 VIEW_SOURCES = ("schemas", "spark_jobs/warehouse")
@@ -170,7 +176,8 @@ class Warehouse:
         """Return a context with a place for a change's new files.
 
         At its end, files that are not published are removed. If the job is killed, the next job
-        removes them. Meanwhile published files stay, as the change may be made of them.
+        removes them. Until the context ends, no published file is removed, because the
+        change may read it.
 
         Raises UserError if the disk is full.
         """
@@ -219,7 +226,10 @@ class Warehouse:
         return published
 
     def remove_staged(self, files: Iterable[Written]) -> None:
-        """Remove staged files that are not to be published, unless the catalog may list them."""
+        """Remove staged files that will not be published.
+
+        Files stay that the catalog may already list, as after a commit whose result is unknown.
+        """
         self._storage.remove_staged(file.staged for file in files)
 
     def _split_merged_files_of(self, unit: Unit) -> None:
@@ -262,7 +272,7 @@ class Warehouse:
     ) -> list[str]:
         """Return the sorted hashes of a table's files, as their units published them.
 
-        The hashes are the same as before if the same bytes are published again, or merged.
+        Merging files, or publishing the same bytes again, does not change these hashes.
         """
         return sorted(
             found
@@ -345,7 +355,7 @@ class Warehouse:
 
     @contextmanager
     def update_views_once(self) -> Iterator[None]:
-        """Run several jobs and update the views once, when the last job ends or one fails."""
+        """Return a context in which jobs do not update the views; its end updates them once."""
         self._update_deferred = True
         try:
             yield
@@ -384,8 +394,8 @@ class Warehouse:
     def compact(self) -> tuple[int, int]:
         """Merge small files of captures (see compaction.py).
 
-        Returns the number of files that were merged, and the number of merged files. Each merged
-        file replaces its parts in one transaction.
+        Returns the number of small files that were read, and of files that replace them. Each
+        merged file replaces its parts in one transaction.
         """
         parts_count = merged_count = 0
         for parts in small_files(self.published_units("capture")):
@@ -409,8 +419,8 @@ class Warehouse:
     def _split_merged_file(self, path: str, content: Content) -> None:
         """Replace a merged file by files of its parts.
 
-        If the merged file is missing or damaged, the parts are published as missing. `damaged` then
-        reports them until each capture is read again.
+        If the merged file is missing or damaged, the catalog lists the parts although they do not
+        exist. `damaged` then reports them until each capture is read again.
         """
         with self.staging() as staging:
             intact = not self._damage(path, content, all_bytes=True)
@@ -431,8 +441,10 @@ class Warehouse:
     def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
         """Merge small files, update all Iceberg tables, and remove superseded and orphan files.
 
-        - Iceberg tables follow the schemas. Tables that show wrong files are rebuilt.
-        - Orphans are removed as orphans.py allows. remove_orphans: also recent ones, and many.
+        - Iceberg tables get the columns of the present schemas. Iceberg tables that show wrong
+          files are rebuilt.
+        - Orphan files are removed as orphans.py allows. remove_orphans: remove them also if they
+          are recent, or very many.
 
         Returns counts of files. Also sets sync_error and too_many_orphans.
         """
@@ -477,7 +489,7 @@ class Warehouse:
     def iceberg_mismatches(self) -> dict[str, str]:
         """Return a line for each Iceberg table that shows wrong files, by table.
 
-        Right are the files that the catalog lists.
+        The catalog's list is taken as right.
         """
         from spark_jobs.warehouse.iceberg import shown_files
 
@@ -558,7 +570,7 @@ class Warehouse:
         }
 
     def read_iceberg_metadata(self) -> tuple[dict[str, set[str]], dict[Unit, dict[str, Any]]]:
-        """Return what the newest Iceberg metadata say, for a catalog that may know nothing.
+        """Return what the newest Iceberg metadata say, to rebuild a catalog that was lost.
 
         Returns the files that they show, by table, and facts of units (see _facts_to_back_up).
         """
@@ -661,7 +673,10 @@ class Warehouse:
         return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
 
     def record_built(self, name: str, inputs: str, **facts: Any) -> None:
-        """Record the inputs from which a file beside the tables was built, and more facts."""
+        """Record the inputs from which a file beside the tables was built.
+
+        facts: other values to store with the record.
+        """
         self.publish(Unit("made", "all", name), [], {"inputs": inputs, **facts})
 
     def files_by_table(self) -> dict[Table, list[Path]]:
@@ -695,8 +710,8 @@ class Warehouse:
     def erase_history(self, tables: Iterable[Table]) -> None:
         """Remove all superseded files of these tables, and what killed jobs left behind.
 
-        Readers do not keep such files, and earlier versions of these tables cannot be queried any
-        more. The catalog decides what is superseded, not a clock.
+        Files are removed even if a reader has them open. Earlier versions of these tables can no
+        longer be queried. The catalog decides what is superseded, not a clock.
         """
         self.update_views()
         with self.staging():
@@ -714,7 +729,8 @@ class Warehouse:
         """Remove orphan files as orphans.py allows; return those that were found.
 
         force: the user asks to remove all of them. In an object store the recent ones stay even
-        then, for a job may be at work on them. Metadata stay if the REST catalog's are not known.
+        then, because a job may be writing them. Iceberg metadata stay if the REST catalog cannot
+        be asked which of them it uses.
         Sets too_many_orphans.
         """
         known = self._catalog.known_files()
@@ -733,20 +749,22 @@ class Warehouse:
     def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
         """Remove files that were superseded before a time (ns since 1970).
 
-        They go first from the history of the Iceberg tables. tables: only files of these tables.
+        First the Iceberg snapshots that show them are dropped. tables: only files of these tables.
         """
         with self.locked("publish"):
             removable = self._catalog.removable_files(before_ns)
         if tables:
             removable = {
-                path: ns for path, ns in removable.items() if path.partition("/")[0] in tables
+                path: ns
+                for path, ns in removable.items()
+                if table_of_folder(path.partition("/")[0]) in tables
             }
         if not removable:
             return
         root, locations = str(self.root.resolve()), self._catalog.metadata_locations()
         last: dict[str, int] = {}
         for path, since_ns in removable.items():
-            table = path.partition("/")[0]
+            table = table_of_folder(path.partition("/")[0])
             last[table] = max(since_ns, last.get(table, 0))
         self._write_iceberg_metadata(
             [

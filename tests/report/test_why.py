@@ -1,4 +1,4 @@
-"""`giscope why`: what the tables have on a connection, in five sentences."""
+"""`giscope why`: what the tables have on a connection, in five lines."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_five_sentences_have_the_numbers_of_the_tables(demo):
 def test_largest_limit_is_named_first(demo):
     flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
-        " % the mobile's window was full"
+        "the mobile's window was full ("
         in explanation(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
     )
 

@@ -1,22 +1,29 @@
-"""A model of the receiver in the mobile's TCP, with what its ACKs show that it received.
+"""A model of the mobile's TCP receiver: what it has received, and which ACKs it must have sent.
 
 A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux implements them). It
 acknowledges at once a segment that is out of order, one that it knows already, and one that fills a
 hole. It acknowledges segments in order after every second one or after a delay. With SACK (RFC
 2018) it reports the ranges that it holds, the latest first, and data that arrived twice (D-SACK,
-RFC 2883). With timestamps (RFC 7323) it echoes the segment that was next in order when it last sent
-an ACK.
+RFC 2883). With timestamps (RFC 7323) it echoes the timestamp of the first segment that arrived in
+order after its last ACK.
 
 A hypothesis says of each transmission whether it arrived. Transmissions arrive in the order in
 which they pass Gi, because the access link is a FIFO. So a hypothesis can be played forward: each
 arrival changes what the receiver holds, and explains the ACK that it must have caused. `cost` is
-the negative log likelihood of all that does not fit (see `costs`). Hypotheses that lead to the same
-receiver are merged. A beam of the best hypotheses is kept, as in a Viterbi decoder (see `search`).
-Parameters named h are a HYPOTHESIS, those named tx a TRANSMISSION.
+the negative log likelihood of the losses and of the ACKs that do not fit (see `costs`). Hypotheses
+that lead to the same receiver are merged. A beam of the best hypotheses is kept, as in a Viterbi
+decoder (see `search`).
 
-    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        hypothesis "2 and 3 were lost"
-    mobile to Gi     a2      a2    |  cost: a loss                   cost: two losses and a
-                                   |  a2: 1 arrived; a2 again: 3     duplicate ACK without a cause
+In the example, aN acknowledges all data below N:
+
+    Gi to mobile   1   2   3       |  hypothesis "2 was lost":       hypothesis "2 and 3 were lost":
+    mobile to Gi     a2      a2    |  the first a2 answers 1, the    the second a2 has no cause;
+                                   |  second answers 3;              cost: two losses and an
+                                   |  cost: one loss                 unexplained ACK
+
+Parameters: h is a HYPOTHESIS, tx a TRANSMISSION, feedback the ACKs of the connection with what they
+show of the mobile's habits (`observation.Feedback`), path the properties of the user's access link
+(`link.PATH`).
 """
 
 import numpy as np
@@ -28,7 +35,7 @@ from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 MAX_HELD_RANGES = 256
-"""Maximum number of out-of-order ranges in a hypothesis; of more, it forgets the lowest."""
+"""Maximum number of out-of-order ranges in a hypothesis; if there are more, it drops the lowest."""
 MIN_ACK_DELAY_RTTS = 0.9
 """Minimum time from a transmission to its ACK (multiple of the user's base RTT)."""
 SEGMENTS_PER_ACK = 2
@@ -78,14 +85,14 @@ ack_due: time at which the ACK for the last transmission is due (µs).
 prev_ack_due: time at which the previous ACK was due, if it may have waited for the next arrival,
     else 0 (µs).
 prev_ack_cost: cost if the previous ACK did wait.
-clock: the link's clock (see `link`).
+clock: the time at which the link will have sent its whole queue (µs; see `link`).
 ts_recent: TS.Recent (RFC 7323).
-max_ts_recent: maximum of TS.Recent, if pure ACKs and old data change it.
+max_ts_recent: upper bound of TS.Recent: its value if pure ACKs and old data update it, too.
 held_count: number of ranges held out of order.
 segments_owing_ack: number of segments that have arrived since the last ACK.
 acks_unseen: number of ACKs sent but not seen since the last ACK explained.
-acks_coalesced: number of arrivals in order since the last ACK explained that had no ACK of their
-    own.
+acks_coalesced: number of arrivals in order without an ACK of their own, since the last ACK
+    explained.
 parent: index of the hypothesis in the previous beam from which this one derives.
 arrived_since_loss: number of transmissions that have arrived since the last loss.
 lost: whether the last transmission was lost.
@@ -255,10 +262,10 @@ def explain_acks_before(h, ts, acks):
 
 @inner
 def consume_ack(h, acks):
-    """Go on to the next ACK.
+    """Consume the next ACK, so that the one after it is next.
 
-    Adds the cost of packets that the mobile sent before this ACK, that Gi did not see, and that no
-    arrival called for.
+    If the mobile sent packets before the consumed ACK that Gi did not see, adds the cost of those
+    that no arrival called for.
     """
     ack = acks[h.next_ack]
     unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
@@ -388,18 +395,18 @@ def _assume_overdue_ack_lost(h, tx, feedback, path):
 def _is_ack_overdue(h, ts, feedback):
     """Return whether an ACK at time `ts` (µs) would be overdue.
 
-    It is overdue if an ACK is due and later than its turn in the FIFO by more than the longest
-    certain RTT.
+    It is overdue if the receiver owes an ACK, and `ts` is later than the time at which it was due
+    by more than the longest certain RTT.
     """
     return h.segments_owing_ack > 0 and 0 < feedback.max_rtt < ts - h.ack_due
 
 
 @inner
 def arrive_with_delayed_ack(h, tx, feedback, path):
-    """Change the HYPOTHESIS by an arrival that the last ACK explained answers.
+    """Change the HYPOTHESIS by an arrival whose answer is the ACK that was explained last.
 
-    Returns whether this fits. The last ACK had waited for this arrival. The next ACK, which could
-    also be the answer, then answers another transmission.
+    That ACK was then delayed until this arrival. Returns whether this is possible. The next ACK,
+    which could also be the answer, then answers another transmission.
     """
     h.ack_due, prev_ack_due = ack_due_after(h.ack_due, tx, path), h.prev_ack_due
     h.clock = link.clock_after_arrival(
@@ -422,11 +429,12 @@ def _missing_ack_cost(h, acks):
 
 @inner
 def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
-    """Let the last ACK explained answer this transmission if that fits, and return whether it does.
+    """Take the ACK that was explained last as the answer to this transmission, if this fits.
 
-    The last ACK was explained by segments in order. It may have waited (RFC 9293, 3.8.6.3) until
-    this transmission called for an ACK at once. An ACK of Linux waits for more than two segments
-    until the application has read. prev_ack_due: the time at which the ACK was due.
+    Returns whether it fits. Segments in order explained that ACK. It may have been delayed (RFC
+    9293, 3.8.6.3) until this transmission called for an ACK at once. Linux may delay an ACK over
+    more than two segments, until the application has read the data. prev_ack_due: the time at which
+    the ACK was due.
     """
     ack = feedback.acks[h.next_ack - 1]
     if (
@@ -454,8 +462,8 @@ def _receive(h, tx, acks):
     """Add a transmission to what the receiver has, and return the kind of arrival.
 
     ACKs with a lower number than the new RCV.NXT are taken as unexplained. RFC 7323, 4.3, does not
-    say whether old data changes TS.Recent. Linux changes it if the data ends where its last ACK
-    did.
+    say whether old data changes TS.Recent. Linux changes it if the segment ends at the number
+    of the last ACK that it sent.
     """
     if (
         tx.overtaken
@@ -530,9 +538,10 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 
 @inner
 def _long_rtt_cost(rtt, expected_rtt, path):
-    """Return the cost of an RTT above the longest, beyond the cost of the RTT expected of a FIFO.
+    """Return the extra cost of an RTT that is longer than the longest certain RTT.
 
-    If one packet has waited for so long, it is likely that the packets after it do, too.
+    This is its cost minus the cost of the RTT that the FIFO predicts: if one packet has waited for
+    so long, the packets after it in the queue have, too.
     """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 

@@ -1,4 +1,9 @@
-"""Replay of a connection's server, packet by packet."""
+"""Simulation of a server's TCP over the packets that Gi saw.
+
+The replay follows the server packet by packet, as the Linux kernel or RFC 6298 would act. It infers
+the cause of each retransmission, the RTO, the congestion window, and what limits the transfer. Its
+times are in the server's clock: the time at Gi, less or plus half of the RTT on the Internet side.
+"""
 
 from typing import NamedTuple
 
@@ -25,7 +30,7 @@ from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 MIN_RTO_CHANGE = 1 / 32
-"""Relative change from which on an RTO is recorded."""
+"""Smallest relative change of the RTO that is recorded."""
 
 TRANSFER = np.dtype(
     [
@@ -41,11 +46,12 @@ TRANSFER = np.dtype(
 """Behaviour of a connection's server.
 
 known: whether the other fields are known
-retransmissions: packets retransmitted, with SYN ACKs, FINs and those that Gi has not seen
-rto_expiries: RTO expiries
-busy: how long the server had data to send or in flight (s)
-rwnd_limited: how long of this the mobile's window held it back (s)
-limited: how long each limit held the transfer back (s; see `limits`)
+retransmissions: number of retransmitted packets, with SYN ACKs and FINs, and with packets that Gi
+    did not see but that gaps between IP IDs show
+rto_expiries: number of RTO expiries
+busy: time in which the server had data to send or in flight (s)
+rwnd_limited: part of `busy` in which the mobile's window held the server back (s)
+limited: time in which each limit held the transfer back (s; see `limits`)
 rtt_quantiles: QUANTILES of the RTT by side (see `rtt_sampling`)
 """
 
@@ -55,10 +61,10 @@ RTO = np.dtype(
 """RTO of a connection.
 
 connection: index of the connection
-ts: since when it is in force (µs, the server's clock)
+ts: the time from which on it applies (µs, the server's clock)
 rto: RTO (s)
-rule: into timer.TIMER_RULES
-backed_off: it is longer because of an RTO expiry
+rule: index into timer.TIMER_RULES
+backed_off: true if it is longer because of an RTO expiry
 """
 
 MOMENT = np.dtype(
@@ -82,11 +88,12 @@ class ReplayResults(NamedTuple):
     """Results of a replay of N segments and C connections."""
 
     cause: np.ndarray
-    """uint8[N]: the cause of each retransmission, into transmissions.CAUSES."""
+    """uint8[N]: the cause of each retransmission, an index into transmissions.CAUSES."""
     spurious: np.ndarray
-    """uint8[N]: evidence that an RTO expiry was spurious, at its first retransmission.
+    """uint8[N]: evidence that an RTO expiry was spurious.
 
-    The evidence consists of the bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
+    The evidence is stored at the index of the expiry's first retransmission. It consists of the
+    bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
     """
     transfers: np.ndarray
     """TRANSFER[C]."""
@@ -97,22 +104,22 @@ class ReplayResults(NamedTuple):
     stalls: np.ndarray
     """STALL[S], by connection and time."""
     moments: np.ndarray
-    """MOMENT[P], by connection and packet; empty without with_moments."""
+    """MOMENT[P], by connection and packet; empty unless moments were asked for."""
 
 
 class Workspace(NamedTuple):
     """Arrays that the replay of a connection works in."""
 
     sender: np.ndarray
-    """SENDER[1]."""
+    """state.SENDER[1]: the state of the server."""
     setup: np.ndarray
-    """SETUP[1]."""
+    """handshake.SETUP[1]: the state of the set-up."""
     sent: np.ndarray
-    """SENT[..]: the scoreboard."""
+    """scoreboard.SENT[..]: the segments in flight."""
     edges: np.ndarray
-    """EDGE[..]."""
+    """window.EDGE[..]: the upper edges of the mobile's window."""
     histograms: np.ndarray
-    """int64[2, rtt_sampling.BINS]."""
+    """int64[2, rtt_sampling.BINS]: histograms of the RTT by side."""
     written: np.ndarray
     """int64[4]: number of rto_values, rtt_samples, stalls and moments written so far."""
 
@@ -121,9 +128,10 @@ class Workspace(NamedTuple):
 def replay(segments, connections, servers, base_us, rto_settings, with_moments):
     """Return ReplayResults of Segments and their Connections.
 
-    servers: SERVER[C]; base_us: float64[C], base RTT of each connection's user on the access side
-    (µs); rto_settings: state.RtoSettings; with_moments: record MOMENTs, too. A connection is left
-    out if its RTT on the Internet side is unknown.
+    servers: server.SERVER[C], what is known of each connection's server; base_us: float64[C], base
+    RTT of each connection's user on the access side (µs); rto_settings: state.RtoSettings;
+    with_moments: record MOMENTs, too. A connection is left out if its RTT on the Internet side is
+    unknown.
     """
     first = connections.first
     count = len(first) - 1
@@ -374,10 +382,11 @@ def _has_nothing_to_retransmit(sender, now):
 
 @inner
 def _retransmissions_first(down, up, end, segments, sender, clock):
-    """Return whether the server retransmits data before it receives the ACK in segment `up`.
+    """Return whether the server retransmitted data before it received the ACK in segment `up`.
 
-    It does if a segment from `down` on carries data that this ACK acknowledges. The segment must
-    come no later than an answer to earlier ACKs.
+    This decides in which order the server saw the two. It is true if one of the segments from index
+    `down` on carries data that this ACK acknowledges, and passed Gi before an answer to this ACK
+    could.
     """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
@@ -398,7 +407,7 @@ def _retransmissions_first(down, up, end, segments, sender, clock):
 
 @inner
 def _replay_syn_or_rst(i, now, segments, sender, setup, context):
-    """Process segment i, a SYN, a SYN ACK or a reset, and return its cause, into CAUSES."""
+    """Process segment i, a SYN, a SYN ACK or a reset, and return its index into CAUSES."""
     flags = segments.tcp_flags[i]
     if flags & RST:
         _end_connection(sender, now)
@@ -443,7 +452,10 @@ def _complete_setup(i, begin, segments, sender, setup, context):
 
 @inner
 def _echoed_passed_at(i, begin, segments):
-    """Return when Gi saw the first segment whose timestamp uplink segment i echoes, or NONE."""
+    """Return when Gi saw the first segment with the timestamp that uplink segment i echoes.
+
+    Returns NONE if there is none.
+    """
     if segments.has_timestamps[i]:
         for k in range(begin, i):
             if segments.downlink[k] and segments.has_timestamps[k]:
