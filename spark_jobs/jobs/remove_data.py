@@ -14,7 +14,7 @@ A removal begins with one transaction of the catalog. It records what all jobs l
 last step records that the removal has ended. Until then the next `forget`, `purge` or `run`
 continues with it.
 
-A *span* is a user's name with a time: rows about the user from this time are left out.
+A *span* is a user's name with a period: rows about the user that are dated in it are left out.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Removal:
 
     users: the users to remove, by network, stored like the facts of exclusions.forgotten_unit;
         their spans cover all times
-    networks: the networks that have rows about these users, each as the networks file has it; None
-        if the file does not have the network
+    networks: the networks that have rows about these users: name -> its entry in the networks file,
+        or None if it has none
     purged: the days to remove, as (network, table, first day that is kept)
     tables: names of tables whose superseded files are removed, too
     """
@@ -149,8 +149,8 @@ def forget(
 ) -> int:
     """Remove the rows about some of a network's users; return the number of removed rows.
 
-    Other networks can have rows about them, too: as the far end of their users' connections. These
-    rows are removed as well. others: all networks of the networks file.
+    Rows of other networks can name these users, too, as the far end of connections of their own
+    users. These rows are removed as well. others: all networks of the networks file.
 
     Rows of all times are removed. When a capture is read again later, the users' packets from
     before now are left out. If rows about the users are dated in the future, because a monitor's
@@ -436,9 +436,9 @@ def _captures_about(warehouse: Warehouse, network: str, removed: RemovalFilter) 
 def _rows_about(
     path: Path, table: Table, may_be_about: Callable[[pa.Table], bool]
 ) -> Iterator[pa.Table]:
-    """Yield the columns on users and times of the row groups that may be about a user.
+    """Yield, for each row group that may be about a user, its columns with users and times.
 
-    may_be_about: decides by the KEYS of a row group. A missing file gives no rows.
+    may_be_about: decides by the KEY_COLUMNS of a row group. A missing file gives no rows.
     """
     with _damage_as_user_error(path), _open_with_dictionaries(path, table) as file:
         for number in range(file.num_row_groups):
@@ -592,7 +592,7 @@ def purge(
 ) -> set[Table]:
     """Remove the days of networks before a given day; return the tables that had any.
 
-    tables: the tables; if empty, all tables that have days
+    tables: the tables; if empty, all tables that are partitioned by date
     """
     chosen = list(tables) or [
         table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]
@@ -628,7 +628,9 @@ def purge_networks(
 
 
 def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) -> set[Table]:
-    """Record a purge as the removal in flight, and finish it; return the tables that had old days.
+    """Record a purge as the removal in progress, and finish it.
+
+    Returns the tables that had old days.
 
     limits: (network, table, first day that is kept)
     """

@@ -109,9 +109,11 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     durations = [(stall["end_ts"] - stall["start_ts"]).total_seconds() for stall in stalls]
     max_duration, seconds = max(durations), sum(durations)
     longest = stalls[durations.index(max_duration)]
-    lost = f", {longest['lost']} packets lost" if longest["lost"] else ""
+    lost = f", {_count(longest['lost'], 'packet')} lost" if longest["lost"] else ""
     repaired = (
-        f", all repaired {longest['recovery']:.1f} s after its start" if longest["recovery"] else ""
+        f"; the last was repaired {longest['recovery']:.1f} s after the stall began"
+        if longest["recovery"] and longest["lost"]
+        else ""
     )
     return (
         f"The connection stalled {_count(len(stalls), 'time')}, for {seconds:.1f} s in total. The "

@@ -4,7 +4,8 @@ A warehouse is a folder, or a prefix in an object store. It has
 
 - the Parquet files of the tables: TABLE/network=N/date=D/NAME.parquet,
 - the catalog, which knows what is published (see catalog.py),
-- an Iceberg table for each table, and DuckDB views in the file VIEWS, for other readers.
+- an Iceberg table for each table, and DuckDB views in the file VIEWS, for readers other than
+  giscope's jobs.
 
 Only spark_jobs/warehouse/ knows these paths.
 
@@ -24,8 +25,9 @@ The jobs read the files that the catalog lists. Other readers use the Iceberg ta
 At its end every job updates these (update_views).
 
 Superseded files, and the Iceberg snapshots that show them, stay for GRACE_TIME, and longer while
-a reader on this host has views open that list them. Staged files of an interrupted change stay for
-GRACE_TIME. After that time the next job that ends removes both.
+a reader on this host has views open that list them. After that time the next job that ends removes
+them. Files of an interrupted change that are registered stay for GRACE_TIME, too; staged files of a
+killed job are removed by the next job.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ PAGE = 4096
 END_OF_TIME_NS = (1 << 63) - 1
 """A time after all recorded times, even if a clock was wrong when they were recorded."""
 HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
-"""The unit whose facts hold the history horizon: earlier versions before this time are removed.
+"""The unit whose facts hold the history horizon: the tables cannot be queried as of earlier times.
 
 - until_ns: what was superseded before this time is removed (ns since 1970)
 - erased_ns: the same for single tables: table -> time
@@ -106,7 +108,7 @@ be rebuilt.
 FACTS_PREFIX = "giscope."
 """The first part of the names of these table properties."""
 VIEW_SOURCES = ("schemas", "spark_jobs/warehouse")
-"""The source folders that determine the views; a change there rebuilds the views."""
+"""The folders of source code that the views depend on; a change there rebuilds the views."""
 
 
 class Change(NamedTuple):
@@ -115,8 +117,8 @@ class Change(NamedTuple):
     - unit: the unit
     - files: its new files, staged (see Staging.files)
     - facts: what the job records about how it made the unit (JSON); they replace the earlier facts
-    - unchanged: targets of the unit's present files that it keeps. Its other present files are
-      superseded. See Warehouse.unmerge.
+    - unchanged: targets of the unit's present files that the next version keeps. The other present
+      files are superseded. If one of them is a merged file, call Warehouse.unmerge first.
     """
 
     unit: Unit
@@ -228,7 +230,8 @@ class Warehouse:
     def remove_staged(self, files: Iterable[Written]) -> None:
         """Remove staged files that will not be published.
 
-        Files stay that the catalog may already list, as after a commit whose result is unknown.
+        Files that the catalog may already list are kept, for example after a commit whose result is
+        unknown.
         """
         self._storage.remove_staged(file.staged for file in files)
 
@@ -239,7 +242,7 @@ class Warehouse:
     def locked(
         self, name: str, wait: Callable[[], None] | None = None
     ) -> AbstractContextManager[None]:
-        """Return a context that one process at a time enters, for each name.
+        """Return a lock as a context: only one process at a time can be in the lock of a name.
 
         wait() is called before the process waits for another one.
         """
@@ -250,7 +253,7 @@ class Warehouse:
         return self._catalog.published(unit)
 
     def published_units(self, kind: str, network: str | None = None) -> list[PublishedUnit]:
-        """Return all published units of a kind, by network and name."""
+        """Return all published units of a kind, sorted by network and name."""
         return [
             published
             for group in self._catalog.unit_groups(network, kind)
@@ -285,7 +288,7 @@ class Warehouse:
         return sorted(t for group in groups for t in group.targets(table.name, _day(date)))
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
-        """Return a network's published files of a table that is partitioned by date, by day."""
+        """Return a network's published files of a table by day."""
         found: dict[datetime.date, list[Path]] = {}
         for path in self.files(table, network):
             day = path.parent.name.removeprefix("date=")
@@ -305,9 +308,9 @@ class Warehouse:
     ) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with a view of each table, empty if nothing is published.
 
-        The views show what is published now as long as the connection is open. query: the query
-        that will be run; then only tables that it may read get a view, for a view of many files
-        takes time. as_of: show the tables as they were at this time.
+        As long as the connection is open, the views keep showing what is published now. query: the
+        query that will be run. If given, only the tables that it may read get a view, because
+        making a view of many files takes time. as_of: show the tables as they were at this time.
 
         Raises UserError if files of that time are removed already.
         """
@@ -370,8 +373,9 @@ class Warehouse:
     def update_views(self) -> None:
         """Update the Iceberg tables and the views in VIEWS to what is published.
 
-        Then remove superseded files that nobody can be reading. The file VIEWS is replaced, never
-        changed, so that its readers neither lock it nor are locked out.
+        Then remove superseded files whose time is over (see the module). The file VIEWS is
+        replaced, never changed, so that a reader that has it open does not block the job, and the
+        job does not block a reader.
         """
         if self._update_deferred:
             return
@@ -669,7 +673,7 @@ class Warehouse:
         return published.facts["answer"]
 
     def is_up_to_date(self, name: str, inputs: str) -> bool:
-        """Return whether a file beside the tables exists and was built from these inputs."""
+        """Return whether a file such as the report exists and was built from these inputs."""
         return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
 
     def record_built(self, name: str, inputs: str, **facts: Any) -> None:
@@ -694,9 +698,9 @@ class Warehouse:
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
-        """Return the day before which data of one of these tables was purged; date.min if none was.
+        """Return the latest day before which some of these tables were purged, or date.min.
 
-        What was made of purged data stays as it is (see jobs/remove_data.py).
+        What was made of purged data is not made again (see jobs/remove_data.py).
         """
         found = [self.published(_purge_unit(network, table)) for table in tables]
         days = [datetime.date.fromisoformat(one.facts["before"]) for one in found if one]
@@ -711,7 +715,8 @@ class Warehouse:
         """Remove all superseded files of these tables, and what killed jobs left behind.
 
         Files are removed even if a reader has them open. Earlier versions of these tables can no
-        longer be queried. The catalog decides what is superseded, not a clock.
+        longer be queried. All files that the catalog does not list as current are removed,
+        whatever their age.
         """
         self.update_views()
         with self.staging():
@@ -778,7 +783,7 @@ class Warehouse:
         self._catalog.forget_files(removable)
 
     def _record_history_horizon(self, before_ns: int, tables: Collection[str]) -> None:
-        """Record that earlier versions before a time are removed, of some tables or of all."""
+        """Record that some or all tables can no longer be queried as of earlier times."""
         horizon = self.published(HISTORY_HORIZON)
         facts: dict[str, Any] = horizon.facts if horizon else {"until_ns": 0}
         erased = facts.get("erased_ns", {}) | dict.fromkeys(tables, before_ns)

@@ -21,9 +21,12 @@ In the example, aN acknowledges all data below N:
                                    |  second answers 3;              cost: two losses and an
                                    |  cost: one loss                 unexplained ACK
 
-Parameters: h is a HYPOTHESIS, tx a TRANSMISSION, feedback the ACKs of the connection with what they
-show of the mobile's habits (`observation.Feedback`), path the properties of the user's access link
-(`link.PATH`).
+Parameters:
+
+- h: a HYPOTHESIS
+- tx: a TRANSMISSION
+- feedback: the connection's ACKs, and how this mobile sends ACKs (`observation.Feedback`)
+- path: the properties of the user's access link (`link.PATH`)
 """
 
 import numpy as np
@@ -82,8 +85,8 @@ last_ack_explained: the highest acknowledgment number explained.
 last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
 unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
 ack_due: time at which the ACK for the last transmission is due (µs).
-prev_ack_due: time at which the previous ACK was due, if it may have waited for the next arrival,
-    else 0 (µs).
+prev_ack_due: if the previous ACK may have been delayed until the next arrival, the time at which
+    it was due (µs), else 0.
 prev_ack_cost: cost if the previous ACK did wait.
 clock: the time at which the link will have sent its whole queue (µs; see `link`).
 ts_recent: TS.Recent (RFC 7323).
@@ -264,8 +267,8 @@ def explain_acks_before(h, ts, acks):
 def consume_ack(h, acks):
     """Consume the next ACK, so that the one after it is next.
 
-    If the mobile sent packets before the consumed ACK that Gi did not see, adds the cost of those
-    that no arrival called for.
+    The mobile may have sent packets before the consumed ACK that Gi did not see. Adds the cost of
+    those packets that no arrival called for.
     """
     ack = acks[h.next_ack]
     unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
@@ -302,13 +305,17 @@ def ack_due_after(previous_due, tx, path):
 
 @inner
 def backlog(h, tx, path):
-    """Return the backlog of the link when a transmission has entered, with the transmission (B)."""
+    """Return the backlog of the link right after a transmission entered it, including it (B)."""
     return link.backlog(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
 @inner
 def lose(h, tx, path):
-    """Change the HYPOTHESIS by the loss of a transmission, on which the link spends no time."""
+    """Change the HYPOTHESIS by the loss of a transmission.
+
+    In the model, the link spends no time on it. This is exact for a packet that the full queue
+    dropped, and a simplification for one that was lost on the radio.
+    """
     h.ack_due = link.clock_on_entry(h.ack_due, tx)
     h.clock = link.clock_after_loss(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
@@ -318,7 +325,7 @@ def arrive(h, tx, feedback, path):
     """Change the HYPOTHESIS by the arrival of a transmission and the ACK that it causes.
 
     tx: TRANSMISSION; feedback: the Feedback of the connection's mobile; path: the user's PATH.
-    Returns whether the previous ACK may also be the answer (see `arrive_with_delayed_ack`).
+    Returns whether the previous ACK may be the answer instead (see `arrive_with_delayed_ack`).
     """
     acks = feedback.acks
     if tx.low < tx.high:
@@ -395,8 +402,8 @@ def _assume_overdue_ack_lost(h, tx, feedback, path):
 def _is_ack_overdue(h, ts, feedback):
     """Return whether an ACK at time `ts` (µs) would be overdue.
 
-    It is overdue if the receiver owes an ACK, and `ts` is later than the time at which it was due
-    by more than the longest certain RTT.
+    It is overdue if the receiver owes an ACK, and more than the longest certain RTT has passed from
+    the time at which the ACK was due to `ts`.
     """
     return h.segments_owing_ack > 0 and 0 < feedback.max_rtt < ts - h.ack_due
 
@@ -405,8 +412,8 @@ def _is_ack_overdue(h, ts, feedback):
 def arrive_with_delayed_ack(h, tx, feedback, path):
     """Change the HYPOTHESIS by an arrival whose answer is the ACK that was explained last.
 
-    That ACK was then delayed until this arrival. Returns whether this is possible. The next ACK,
-    which could also be the answer, then answers another transmission.
+    This is the alternative to `arrive`: that ACK was delayed until this arrival, and the next ACK
+    is left to answer a later transmission. Returns whether this is possible.
     """
     h.ack_due, prev_ack_due = ack_due_after(h.ack_due, tx, path), h.prev_ack_due
     h.clock = link.clock_after_arrival(
@@ -431,10 +438,10 @@ def _missing_ack_cost(h, acks):
 def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
     """Take the ACK that was explained last as the answer to this transmission, if this fits.
 
-    Returns whether it fits. Segments in order explained that ACK. It may have been delayed (RFC
-    9293, 3.8.6.3) until this transmission called for an ACK at once. Linux may delay an ACK over
-    more than two segments, until the application has read the data. prev_ack_due: the time at which
-    the ACK was due.
+    Returns whether it fits. So far, segments in order explain that ACK. Instead, it may have been
+    delayed (RFC 9293, 3.8.6.3) until this transmission called for an ACK at once. Linux may delay
+    an ACK over more than two segments, until the application has read the data. prev_ack_due: the
+    time at which the ACK was due.
     """
     ack = feedback.acks[h.next_ack - 1]
     if (
@@ -540,8 +547,8 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 def _long_rtt_cost(rtt, expected_rtt, path):
     """Return the extra cost of an RTT that is longer than the longest certain RTT.
 
-    This is its cost minus the cost of the RTT that the FIFO predicts: if one packet has waited for
-    so long, the packets after it in the queue have, too.
+    The extra cost is the cost of this RTT minus the cost of the RTT that the FIFO predicts. Only
+    the excess counts, because the packets behind a late packet are late for the same reason.
     """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 

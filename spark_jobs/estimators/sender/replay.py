@@ -1,8 +1,10 @@
 """Simulation of a server's TCP over the packets that Gi saw.
 
 The replay follows the server packet by packet, as the Linux kernel or RFC 6298 would act. It infers
-the cause of each retransmission, the RTO, the congestion window, and what limits the transfer. Its
-times are in the server's clock: the time at Gi, less or plus half of the RTT on the Internet side.
+the cause of each retransmission, the RTO, the congestion window, and what limits the transfer.
+Times in the server's clock are the times at which the server sent or received a packet: the time at
+Gi, minus half of the RTT on the Internet side for packets that it sent, plus half for those that it
+received.
 """
 
 from typing import NamedTuple
@@ -46,8 +48,8 @@ TRANSFER = np.dtype(
 """Behaviour of a connection's server.
 
 known: whether the other fields are known
-retransmissions: number of retransmitted packets, with SYN ACKs and FINs, and with packets that Gi
-    did not see but that gaps between IP IDs show
+retransmissions: number of retransmitted packets, including SYN ACKs and FINs, and including packets
+    that Gi did not see but that gaps in the IP IDs show
 rto_expiries: number of RTO expiries
 busy: time in which the server had data to send or in flight (s)
 rwnd_limited: part of `busy` in which the mobile's window held the server back (s)
@@ -384,9 +386,9 @@ def _has_nothing_to_retransmit(sender, now):
 def _retransmissions_first(down, up, end, segments, sender, clock):
     """Return whether the server retransmitted data before it received the ACK in segment `up`.
 
-    This decides in which order the server saw the two. It is true if one of the segments from index
-    `down` on carries data that this ACK acknowledges, and passed Gi before an answer to this ACK
-    could.
+    This gives the order of the retransmission and the ACK at the server. It is true if a segment
+    from index `down` on carries data that this ACK acknowledges, and passed Gi too early to be an
+    answer to this ACK.
     """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
