@@ -14,7 +14,9 @@ A removal begins with one transaction of the catalog. It records what all jobs l
 last step records that the removal has ended. Until then the next `forget`, `purge` or `run`
 continues with it.
 
-A *span* is a user's name with a period: rows about the user that are dated in it are left out.
+A user's *name* is what the tables call the user: a pseudonym, or an address in a network without
+pseudonyms. A *span* is a name and a time interval: rows about the user from this interval are left
+out.
 """
 
 from __future__ import annotations
@@ -152,10 +154,10 @@ def forget(
     Rows of other networks can name these users, too, as the far end of connections of their own
     users. These rows are removed as well. others: all networks of the networks file.
 
-    Rows of all times are removed. When a capture is read again later, the users' packets from
-    before now are left out. If rows about the users are dated in the future, because a monitor's
-    clock was ahead, packets of these times are left out, too. Packets that are captured later are
-    kept.
+    Rows of all times are removed. If a capture is read again after the removal, the users' packets
+    from before the removal are left out. If rows about the users are dated in the future, because a
+    monitor's clock was ahead, packets of these times are left out, too. Other packets that are
+    captured after the removal are kept.
 
     Raises UserError if a name is not known; then nothing is removed.
     """
@@ -454,7 +456,7 @@ def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
 
 
 def _only_in_dictionary(removed: RemovalFilter, rows: pa.Table) -> bool:
-    """Return whether a dictionary has the name of a removed user, though no row has it."""
+    """Return whether a column's dictionary still has the name of a removed user that no row has."""
     import pyarrow as pa
 
     if not removed.may_match(rows):

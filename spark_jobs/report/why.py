@@ -111,14 +111,15 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     longest = stalls[durations.index(max_duration)]
     lost = f", {_count(longest['lost'], 'packet')} lost" if longest["lost"] else ""
     repaired = (
-        f"; the last was repaired {longest['recovery']:.1f} s after the stall began"
-        if longest["recovery"] and longest["lost"]
+        f" Their repair went on after the stall and ended {longest['recovery']:.1f} s after "
+        "its start."
+        if longest["lost"] and (longest["recovery"] or 0) > max_duration
         else ""
     )
     return (
         f"The connection stalled {_count(len(stalls), 'time')}, for {seconds:.1f} s in total. The "
         f"longest stall lasted {max_duration:.1f} s "
-        f"({longest['class'].replace('_', ' ')}{lost}{repaired})."
+        f"({longest['class'].replace('_', ' ')}{lost}).{repaired}"
     )
 
 

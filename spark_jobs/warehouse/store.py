@@ -26,8 +26,8 @@ At its end every job updates these (update_views).
 
 Superseded files, and the Iceberg snapshots that show them, stay for GRACE_TIME, and longer while
 a reader on this host has views open that list them. After that time the next job that ends removes
-them. Files of an interrupted change that are registered stay for GRACE_TIME, too; staged files of a
-killed job are removed by the next job.
+them. If a job is killed, those of its files that are already at their targets stay for GRACE_TIME,
+too; the next job removes those that are still in the staging folder.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ PAGE = 4096
 END_OF_TIME_NS = (1 << 63) - 1
 """A time after all recorded times, even if a clock was wrong when they were recorded."""
 HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
-"""The unit whose facts hold the history horizon: the tables cannot be queried as of earlier times.
+"""The unit whose facts hold the history horizon.
+
+The horizon is the earliest time as of which tables can be queried.
 
 - until_ns: what was superseded before this time is removed (ns since 1970)
 - erased_ns: the same for single tables: table -> time
@@ -100,7 +102,7 @@ METADATA = "metadata"
 FACTS_BACKUP = Unit("made", "all", "facts kept")
 """The unit that records which facts were last copied into the Iceberg table `networks`."""
 BACKED_UP_KINDS = ("network", "forgotten", "purged")
-"""The kinds of units whose facts are in no file.
+"""The kinds of units whose facts cannot be recovered from files.
 
 These facts are copied into properties of the Iceberg table `networks`, so that a lost catalog can
 be rebuilt.
@@ -118,7 +120,7 @@ class Change(NamedTuple):
     - files: its new files, staged (see Staging.files)
     - facts: what the job records about how it made the unit (JSON); they replace the earlier facts
     - unchanged: targets of the unit's present files that the next version keeps. The other present
-      files are superseded. If one of them is a merged file, call Warehouse.unmerge first.
+      files are superseded. If any present file is a merged file, call Warehouse.unmerge first.
     """
 
     unit: Unit
@@ -242,7 +244,7 @@ class Warehouse:
     def locked(
         self, name: str, wait: Callable[[], None] | None = None
     ) -> AbstractContextManager[None]:
-        """Return a lock as a context: only one process at a time can be in the lock of a name.
+        """Return a context that holds the lock with a name; only one process at a time can hold it.
 
         wait() is called before the process waits for another one.
         """
@@ -423,8 +425,8 @@ class Warehouse:
     def _split_merged_file(self, path: str, content: Content) -> None:
         """Replace a merged file by files of its parts.
 
-        If the merged file is missing or damaged, the catalog lists the parts although they do not
-        exist. `damaged` then reports them until each capture is read again.
+        If the merged file is missing or damaged, its parts cannot be written. They are listed in
+        the catalog all the same, so that `damaged` reports them until each capture is read again.
         """
         with self.staging() as staging:
             intact = not self._damage(path, content, all_bytes=True)
@@ -698,9 +700,10 @@ class Warehouse:
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
-        """Return the latest day before which some of these tables were purged, or date.min.
+        """Return the first day that the purges of these tables have kept, or date.min.
 
-        What was made of purged data is not made again (see jobs/remove_data.py).
+        If the tables differ, it is the latest of their days. Tables computed from purged data are
+        not computed again (see jobs/remove_data.py).
         """
         found = [self.published(_purge_unit(network, table)) for table in tables]
         days = [datetime.date.fromisoformat(one.facts["before"]) for one in found if one]

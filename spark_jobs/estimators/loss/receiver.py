@@ -85,9 +85,9 @@ last_ack_explained: the highest acknowledgment number explained.
 last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
 unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
 ack_due: time at which the ACK for the last transmission is due (µs).
-prev_ack_due: if the previous ACK may have been delayed until the next arrival, the time at which
-    it was due (µs), else 0.
-prev_ack_cost: cost if the previous ACK did wait.
+prev_ack_due: due time of the ACK that was explained last, if it may really answer the next arrival
+    (see `arrive_with_delayed_ack`; µs), else 0.
+prev_ack_cost: the cost to add in that case.
 clock: the time at which the link will have sent its whole queue (µs; see `link`).
 ts_recent: TS.Recent (RFC 7323).
 max_ts_recent: upper bound of TS.Recent: its value if pure ACKs and old data update it, too.
@@ -267,8 +267,8 @@ def explain_acks_before(h, ts, acks):
 def consume_ack(h, acks):
     """Consume the next ACK, so that the one after it is next.
 
-    The mobile may have sent packets before the consumed ACK that Gi did not see. Adds the cost of
-    those packets that no arrival called for.
+    Before this ACK, the mobile may have sent packets that Gi did not see (see `observation.ACK`).
+    Adds a cost for each of them that no arrival called for.
     """
     ack = acks[h.next_ack]
     unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
@@ -298,14 +298,15 @@ def _add_unexplained_cost(h, cost):
 def ack_due_after(previous_due, tx, path):
     """Return when the ACK for a transmission is due (µs).
 
-    previous_due: the due time of the ACK for the previous transmission. The link is a FIFO.
+    previous_due: the due time of the ACK for the previous transmission. This ACK is due later,
+    because the link is a FIFO.
     """
     return max(link.clock_on_entry(previous_due, tx), tx.ts + path.base_rtt) + tx.size * path.pace
 
 
 @inner
 def backlog(h, tx, path):
-    """Return the backlog of the link right after a transmission entered it, including it (B)."""
+    """Return the bytes in the link's queue right after a transmission entered, with the latter."""
     return link.backlog(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
@@ -402,8 +403,8 @@ def _assume_overdue_ack_lost(h, tx, feedback, path):
 def _is_ack_overdue(h, ts, feedback):
     """Return whether an ACK at time `ts` (µs) would be overdue.
 
-    It is overdue if the receiver owes an ACK, and more than the longest certain RTT has passed from
-    the time at which the ACK was due to `ts`.
+    It is overdue if the receiver owes an ACK whose due time is earlier than `ts` by more than the
+    longest certain RTT.
     """
     return h.segments_owing_ack > 0 and 0 < feedback.max_rtt < ts - h.ack_due
 
@@ -438,10 +439,10 @@ def _missing_ack_cost(h, acks):
 def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
     """Take the ACK that was explained last as the answer to this transmission, if this fits.
 
-    Returns whether it fits. So far, segments in order explain that ACK. Instead, it may have been
-    delayed (RFC 9293, 3.8.6.3) until this transmission called for an ACK at once. Linux may delay
-    an ACK over more than two segments, until the application has read the data. prev_ack_due: the
-    time at which the ACK was due.
+    Returns whether it fits. Until now the hypothesis explains that ACK by segments in order. The
+    other possibility is that the mobile delayed it (RFC 9293, 3.8.6.3) until this transmission
+    called for an ACK at once. Linux may delay an ACK over more than two segments, until the
+    application has read the data. prev_ack_due: the time at which the ACK was due.
     """
     ack = feedback.acks[h.next_ack - 1]
     if (
@@ -547,8 +548,8 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 def _long_rtt_cost(rtt, expected_rtt, path):
     """Return the extra cost of an RTT that is longer than the longest certain RTT.
 
-    The extra cost is the cost of this RTT minus the cost of the RTT that the FIFO predicts. Only
-    the excess counts, because the packets behind a late packet are late for the same reason.
+    It is the cost of this RTT minus the cost of the RTT that the FIFO predicts. The predicted RTT
+    is subtracted because the packets behind a late packet are late for the same reason.
     """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 

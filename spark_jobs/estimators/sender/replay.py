@@ -1,6 +1,7 @@
 """Simulation of a server's TCP over the packets that Gi saw.
 
-The replay follows the server packet by packet, as the Linux kernel or RFC 6298 would act. It infers
+For each packet, the replay updates the state of the server as the Linux kernel would, or a server
+that follows RFC 6298. It infers
 the cause of each retransmission, the RTO, the congestion window, and what limits the transfer.
 Times in the server's clock are the times at which the server sent or received a packet: the time at
 Gi, minus half of the RTT on the Internet side for packets that it sent, plus half for those that it
