@@ -47,8 +47,8 @@ def test_modules_that_import_a_constant_are_compiled_anew(tmp_path):
     }
     for name, text in imports.items():
         (tmp_path / f"{name}.py").write_text(text)
-    assert sensitivity._who_sees("costs", tmp_path) == {"costs", "receiver", "search"}
-    assert sensitivity._who_sees("search", tmp_path) == {"search"}
+    assert sensitivity._modules_that_see("costs", tmp_path) == {"costs", "receiver", "search"}
+    assert sensitivity._modules_that_see("search", tmp_path) == {"search"}
 
 
 def test_counts_of_captures_are_pooled():

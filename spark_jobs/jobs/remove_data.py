@@ -86,7 +86,7 @@ TABLES_WITH_USERS = [
     table for table in TABLES.values() if set(KEY_COLUMNS) & set(table.arrow.names)
 ]
 PENDING = Unit("removal", "all")
-"""The unit that stores the Removal in progress as its facts; without facts there is none."""
+"""The unit whose facts are the Removal in progress. If it has no facts, none is in progress."""
 FOREVER_US = 1 << 62
 
 
@@ -408,7 +408,7 @@ def _reject_unknown_users(
 
 
 def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
-    """Publish every capture and day without the rows about users; return the number of rows."""
+    """Publish captures and days without rows about removed users; return their number."""
     count = 0
     for network in removal.networks:
         removed = exclusions_from_facts(network, removal.users)

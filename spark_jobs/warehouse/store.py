@@ -120,7 +120,8 @@ class Change(NamedTuple):
     - files: its new files, staged (see Staging.files)
     - facts: what the job records about how it made the unit (JSON); they replace the earlier facts
     - unchanged: targets of the unit's present files that the next version keeps. The other present
-      files are superseded. If any present file is a merged file, call Warehouse.unmerge first.
+      files are superseded. If any present file is a merged file, which also holds rows of other
+      units, call Warehouse.unmerge first.
     """
 
     unit: Unit
@@ -222,7 +223,7 @@ class Warehouse:
             self._catalog.publish(for_catalog, now)
 
     def unmerge(self, unit: Unit) -> PublishedUnit:
-        """Split the merged files that hold rows of a unit; return the unit."""
+        """Split the merged files that hold rows of a unit; return the unit as it is then."""
         with self.locked("publish"):
             self._split_merged_files_of(unit)
         published = self.published(unit)
@@ -536,8 +537,9 @@ class Warehouse:
         if any(not location.startswith(f"{root}/") for location in locations.values()):
             self._catalog.drop_all_iceberg_tables()  # the warehouse was moved
             locations = {}
-        self._catalog.drop_iceberg_tables(former := FORMER_TABLES.keys() & locations)
-        locations = {name: at for name, at in locations.items() if name not in former}
+        if former := FORMER_TABLES.keys() & locations:
+            self._catalog.drop_iceberg_tables(former)
+            locations = {name: at for name, at in locations.items() if name not in former}
         new = [name for name in TABLES if name not in locations]
         facts = self._facts_to_back_up()
         inputs = fingerprint(facts)

@@ -124,9 +124,9 @@ def test_a_day_is_held_back_with_its_reasons():
                 (1, 'n', false, 'too few', null), (2, 'n', false, 'too few', 'holiday')
         ) as found(day, measure, passed, finding, released)
     """)
-    shown = connection.sql(f"select state, amiss from ({DAYS.sql}) order by date").fetchall()
+    shown = connection.sql(f"select state, findings from ({DAYS.sql}) order by date").fetchall()
     assert shown == [
-        ("published", "nothing"),
+        ("published", "none"),
         ("HELD BACK", "too few"),
         ("released in spite of a failed check", "too few"),
     ]

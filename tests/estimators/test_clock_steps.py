@@ -38,7 +38,7 @@ def test_links_use_only_connections_without_a_step():
     """The first one's SYN ACK and eight segments, each acknowledged after 0.1 s."""
     script = transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6)
     [link] = partition(script).links
-    assert (link["rtt_samples"], link["base"]) == (9, pytest.approx(0.1))
+    assert (link["rtt_samples"], link["rtt_min"]) == (9, pytest.approx(0.1))
 
 
 @pytest.mark.parametrize(("packet", "known"), [(1, False), (2, False), (3, True), (6, True)])

@@ -99,7 +99,7 @@ def test_folder_is_searched_for_what_the_front_end_reads(tmp_path, front_end, na
     (tmp_path / "notes.txt").write_text("not for giscope")
     found = find_captures(tmp_path, front_end)
     assert sorted(capture_name(path) for path in found.files) == sorted(names)
-    assert found.unused == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
+    assert found.unused_logs == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
 
 
 def test_log_of_no_known_kind_is_refused_by_name(warehouse, network, tmp_path):

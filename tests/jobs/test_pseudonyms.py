@@ -285,7 +285,7 @@ def test_a_warehouse_refuses_another_key_or_plain_addresses(
     ingest(keyed, [(network, capture)])
     ingest(old, [(plain, capture)])
     before = contents(keyed.root), contents(old.root)
-    of_another = "of another key or key_period: that one, or another warehouse"
+    of_another = "of another key or key_period: use that one, or another warehouse"
     assert of_another in refusal(keyed, plain, capture)
     plainly = "are plain addresses: use --plain-addresses, or another warehouse"
     assert plainly in refusal(old, network, capture)

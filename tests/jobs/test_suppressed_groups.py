@@ -274,7 +274,7 @@ def test_a_dashboard_shows_the_number_of_suppressed_groups(small):
     assert sorted(shown) == [
         ("aa-gprs", f"fewer than {FEWEST}", *aa),
         ("bb-gprs", f"fewer than {TOO_MANY}", *bb),
-        ("cc-dialup", "no min_users is set", 0, 0),
+        ("cc-dialup", "min_users is not set", 0, 0),
     ]
 
 
@@ -282,7 +282,7 @@ def test_a_report_whose_groups_are_all_suppressed_says_so(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["bb-gprs"]))
     ((groups,),) = ask(small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'")
     assert f"bb-gprs: {groups:,} of {groups:,} groups have fewer than {TOO_MANY} users" in text
-    assert "None is shown." in text
+    assert "This page shows no examples." in text
 
 
 def test_pages_of_single_connections_are_removed(small):

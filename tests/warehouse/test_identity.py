@@ -157,7 +157,7 @@ def test_old_orphan_files_named_by_giscope_are_removed(tmp_path):
     old = orphan(warehouse, "x-01234567-89abcdef.parquet")
     young = orphan(warehouse, "y-01234567-89abcdef.parquet", age_s=3600)
     foreign = [orphan(warehouse, name) for name in ("notes.txt", "x.parquet", "x-0.parquet.bak")]
-    held = {held.what: held.files for held in warehouse.maintain()}
+    held = {held.label: held.files for held in warehouse.maintain()}
     assert not old.exists()
     assert young.exists()
     assert all(path.exists() for path in foreign)

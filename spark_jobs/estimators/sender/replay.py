@@ -53,7 +53,8 @@ retransmissions: number of retransmitted packets, including SYN ACKs and FINs, a
     that Gi did not see but that gaps in the IP IDs show
 rto_expiries: number of RTO expiries
 busy: time in which the server had data to send or in flight (s)
-rwnd_limited: part of `busy` in which the mobile's window held the server back (s)
+rwnd_limited: part of `busy` in which the mobile's window held the server back (s), as the Linux
+    kernel counts it (tcpi_rwnd_limited)
 limited: time in which each limit held the transfer back (s; see `limits`)
 rtt_quantiles: QUANTILES of the RTT by side (see `rtt_sampling`)
 """
@@ -387,9 +388,9 @@ def _has_nothing_to_retransmit(sender, now):
 def _retransmissions_first(down, up, end, segments, sender, clock):
     """Return whether the server retransmitted data before it received the ACK in segment `up`.
 
-    This gives the order of the retransmission and the ACK at the server. It is true if a segment
-    from index `down` on carries data that this ACK acknowledges, and passed Gi too early to be an
-    answer to this ACK.
+    This gives the order of the retransmission and the ACK at the server. True if a downlink segment
+    in [down, end) has data that this ACK acknowledges, and passed Gi too early to be an answer to
+    this ACK.
     """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
