@@ -408,7 +408,7 @@ def _reject_unknown_users(
 
 
 def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
-    """Publish captures and days without rows about removed users; return their number."""
+    """Remove the rows about removed users from captures and days; return the number of rows."""
     count = 0
     for network in removal.networks:
         removed = exclusions_from_facts(network, removal.users)

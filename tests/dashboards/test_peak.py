@@ -127,6 +127,6 @@ def test_a_day_is_held_back_with_its_reasons():
     shown = connection.sql(f"select state, findings from ({DAYS.sql}) order by date").fetchall()
     assert shown == [
         ("published", "none"),
-        ("HELD BACK", "too few"),
+        ("HELD", "too few"),
         ("released in spite of a failed check", "too few"),
     ]
