@@ -94,8 +94,8 @@ FOREVER_US = 1 << 62
 class Removal:
     """A removal, as the catalog stores it in JSON.
 
-    users: the users to remove, by network, stored like the facts of exclusions.forgotten_unit;
-        their spans cover all times
+    users: the users to remove, by network, as keyed hashes of their names with spans that cover all
+        times (see exclusions.forgotten_unit)
     networks: the networks that have rows about these users: name -> its entry in the networks file,
         or None if it has none
     purged: the days to remove, as (network, table, first day that is kept)
@@ -151,8 +151,9 @@ def forget(
 ) -> int:
     """Remove the rows about some of a network's users; return the number of removed rows.
 
-    Rows of other networks can name these users, too, as the far end of connections of their own
-    users. These rows are removed as well. others: all networks of the networks file.
+    In another network, a row about one of that network's users can name a removed user as the far
+    end of the connection. These rows are removed as well. others: all networks of the networks
+    file.
 
     Rows of all times are removed. If a capture is read again after the removal, the users' packets
     from before the removal are left out. If rows about the users are dated in the future, because a
@@ -322,7 +323,7 @@ def _find_users(
 
     name_scope: the facts `own_names` and `far_in` of forgotten_unit
 
-    If a name occurs only as a server's, it is not a user's name.
+    A name that only servers have is not taken as a user's name.
     """
     occurrences, wanted = _UserOccurrences(), {*users, *addresses}
     known_at_far_end = {user for user in users if may_be_user(owner, user, name_scope["own_names"])}
@@ -456,7 +457,7 @@ def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
 
 
 def _only_in_dictionary(removed: RemovalFilter, rows: pa.Table) -> bool:
-    """Return whether a column's dictionary still has the name of a removed user that no row has."""
+    """Return whether a column's dictionary has a removed user's name although no row uses it."""
     import pyarrow as pa
 
     if not removed.may_match(rows):
@@ -733,7 +734,7 @@ def tables_named(names: Iterable[str]) -> list[Table]:
 
     Each name is that of a group in RETENTION_GROUPS or of a table.
 
-    Raises UserError if there is no table of a name.
+    Raises UserError if a name is neither a group's nor a table's.
     """
     found: list[Table] = []
     for name in names:

@@ -111,8 +111,7 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     longest = stalls[durations.index(max_duration)]
     lost = f", {_count(longest['lost'], 'packet')} lost" if longest["lost"] else ""
     repaired = (
-        f" Their repair went on after the stall and ended {longest['recovery']:.1f} s after "
-        "its start."
+        f" The lost packets were repaired {longest['recovery']:.1f} s after the stall began."
         if longest["lost"] and (longest["recovery"] or 0) > max_duration
         else ""
     )

@@ -96,7 +96,7 @@ The horizon is the earliest time as of which tables can be queried.
 - erased_ns: the same for single tables: table -> time
 """
 REST_CATALOG = Unit("made", "all", "REST catalog")
-"""The unit whose facts record the state in which the REST catalog was last synchronized."""
+"""The unit whose facts say which Iceberg metadata the REST catalog got last."""
 METADATA = "metadata"
 """The folder of a table's Iceberg metadata, in the table's folder."""
 FACTS_BACKUP = Unit("made", "all", "facts kept")
@@ -276,7 +276,7 @@ class Warehouse:
     def content_hashes(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[str]:
-        """Return the sorted hashes of a table's files, as their units published them.
+        """Return the sorted hashes that a table's files had when their units were published.
 
         Merging files, or publishing the same bytes again, does not change these hashes.
         """
@@ -519,7 +519,7 @@ class Warehouse:
         return sum(self._storage.size(target) or 0 for target in targets)
 
     def _grace_begin_ns(self, now_ns: int) -> int:
-        """Return the time before which superseded files may be removed."""
+        """Return a time (ns since 1970): files that were superseded before it may be removed."""
         return now_ns - self.grace_time // timedelta(microseconds=1) * 1000
 
     def _all_files(self) -> set[str]:
@@ -702,9 +702,9 @@ class Warehouse:
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
-        """Return the first day that the purges of these tables have kept, or date.min.
+        """Return the day before which these tables were purged; date.min if none was.
 
-        If the tables differ, it is the latest of their days. Tables computed from purged data are
+        If the days differ by table, it is the latest of them. Tables computed from purged data are
         not computed again (see jobs/remove_data.py).
         """
         found = [self.published(_purge_unit(network, table)) for table in tables]

@@ -85,8 +85,8 @@ last_ack_explained: the highest acknowledgment number explained.
 last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
 unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
 ack_due: time at which the ACK for the last transmission is due (µs).
-prev_ack_due: due time of the ACK that was explained last, if it may really answer the next arrival
-    (see `arrive_with_delayed_ack`; µs), else 0.
+prev_ack_due: if the ACK that was explained last could instead be the answer to the next arrival
+    (see `arrive_with_delayed_ack`), the time at which it was due (µs), else 0.
 prev_ack_cost: the cost to add in that case.
 clock: the time at which the link will have sent its whole queue (µs; see `link`).
 ts_recent: TS.Recent (RFC 7323).
@@ -248,7 +248,10 @@ def advance_rcv_nxt(h, rcv_nxt):
 
 @inner
 def explain_acks_before(h, ts, acks):
-    """Explain the ACKs before time `ts` (µs), which no later transmission can have caused."""
+    """Assign the ACKs before time `ts` (µs) to earlier arrivals, or take them as unexplained.
+
+    No later transmission can have caused them.
+    """
     while h.next_ack < len(acks) and acks[h.next_ack].ts < ts:
         number, unexplained_cost = acks[h.next_ack].number, acks[h.next_ack].unexplained_cost
         if number > h.rcv_nxt:
@@ -298,15 +301,15 @@ def _add_unexplained_cost(h, cost):
 def ack_due_after(previous_due, tx, path):
     """Return when the ACK for a transmission is due (µs).
 
-    previous_due: the due time of the ACK for the previous transmission. This ACK is due later,
-    because the link is a FIFO.
+    previous_due: the due time of the ACK for the previous transmission. The result is later than
+    previous_due, because the link is a FIFO.
     """
     return max(link.clock_on_entry(previous_due, tx), tx.ts + path.base_rtt) + tx.size * path.pace
 
 
 @inner
 def backlog(h, tx, path):
-    """Return the bytes in the link's queue right after a transmission entered, with the latter."""
+    """Return the bytes in the link's queue right after a transmission entered, including it."""
     return link.backlog(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
@@ -548,8 +551,8 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 def _long_rtt_cost(rtt, expected_rtt, path):
     """Return the extra cost of an RTT that is longer than the longest certain RTT.
 
-    It is the cost of this RTT minus the cost of the RTT that the FIFO predicts. The predicted RTT
-    is subtracted because the packets behind a late packet are late for the same reason.
+    It is the cost of this RTT minus the cost of the RTT that the FIFO predicts. The latter is
+    subtracted because a late packet also delays the packets behind it.
     """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 

@@ -1,7 +1,7 @@
 """Simulation of a server's TCP over the packets that Gi saw.
 
-For each packet, the replay updates the state of the server as the Linux kernel would, or a server
-that follows RFC 6298. It infers
+For each packet, the replay updates the state of the server by the rules of the Linux kernel or, for
+other servers, of RFC 6298. It infers
 the cause of each retransmission, the RTO, the congestion window, and what limits the transfer.
 Times in the server's clock are the times at which the server sent or received a packet: the time at
 Gi, minus half of the RTT on the Internet side for packets that it sent, plus half for those that it
@@ -411,7 +411,10 @@ def _retransmissions_first(down, up, end, segments, sender, clock):
 
 @inner
 def _replay_syn_or_rst(i, now, segments, sender, setup, context):
-    """Process segment i, a SYN, a SYN ACK or a reset, and return its index into CAUSES."""
+    """Process segment i, which is a SYN, a SYN ACK or a reset.
+
+    Returns the cause of its retransmission, an index into transmissions.CAUSES.
+    """
     flags = segments.tcp_flags[i]
     if flags & RST:
         _end_connection(sender, now)
