@@ -79,8 +79,9 @@ def _losses(flow: dict[str, Any]) -> str:
     if median is not None and minimum is not None:
         rtt = f". The RTT on the access side: median {median:.2f} s, minimum {minimum:.2f} s"
     return (
-        f"Of {flow['data_packets_down']:,} data packets at Gi, {flow['lost_access']:,} were lost "
-        f"on the access side; {flow['lost_internet']:,} more were lost on the Internet side{rtt}."
+        f"Of the {_count(flow['data_packets_down'], 'data packet')} that Gi saw, "
+        f"{flow['lost_access']:,} were lost on the access side. The Internet side lost "
+        f"{_count(flow['lost_internet'], 'packet')}{rtt}."
     )
 
 

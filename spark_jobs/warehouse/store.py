@@ -86,7 +86,7 @@ GRACE_TIME = timedelta(days=5)
 PAGE = 4096
 """The smallest number of bytes that the catalog's database writes."""
 END_OF_TIME_NS = (1 << 63) - 1
-"""A time after all recorded times, even if a clock was wrong when they were recorded."""
+"""A time later than any recorded time, also if a clock was ahead."""
 HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
 """The unit whose facts hold the history horizon.
 

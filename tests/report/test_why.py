@@ -55,7 +55,7 @@ def test_limits_and_retransmissions_of_an_unanswered_connection_are_unknown(demo
         read_connection(demo.warehouse, flow["flow_id"])
     )
     assert limits == "The limits of the transfer are unknown."
-    assert losses.startswith("Of 0 data packets")
+    assert losses.startswith("Of the 0 data packets")
     assert retransmissions == "The retransmissions are unknown."
     assert stalls == "The connection never stalled."
 
