@@ -256,8 +256,8 @@ def _content_lock(network: str) -> str:
 def _require_secret(warehouse: Warehouse, network: str) -> None:
     """Make sure that the secret for the hashes of forgotten users exists.
 
-    A network without pseudonyms may have none yet; then it is made. Raises UserError if the secret
-    is not that of the network's pseudonyms.
+    If a network without pseudonyms has no secret yet, one is made. If a network has pseudonyms,
+    raises UserError unless they were made with this secret.
     """
     commit = warehouse.published(Unit("network", network))
     made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
@@ -273,7 +273,7 @@ def _require_secret(warehouse: Warehouse, network: str) -> None:
 def _leases_of_users(
     warehouse: Warehouse, network: str, users: list[str]
 ) -> list[tuple[str, int, int]]:
-    """Return (address, begin, end) of each lease of users whom RADIUS names.
+    """Return the addresses that these users had, as (address, begin, end), from RADIUS messages.
 
     Begin and end are in µs since 1970.
     """
@@ -321,7 +321,8 @@ def _find_users(
 ) -> _UserOccurrences:
     """Search the published tables for a network's users, and for the addresses that they had.
 
-    name_scope: the facts `own_names` and `far_in` of forgotten_unit
+    name_scope: `own_names`, whether the names mean the same users in all networks, and `far_in`,
+        the networks in which no other user has these addresses (see exclusions.forgotten_unit)
 
     A name that only servers have is not taken as a user's name.
     """

@@ -112,14 +112,14 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     longest = stalls[durations.index(max_duration)]
     lost = f", {_count(longest['lost'], 'packet')} lost" if longest["lost"] else ""
     repaired = (
-        f" The lost packets were repaired {longest['recovery']:.1f} s after the stall began."
+        f"; the last of these was repaired {longest['recovery']:.1f} s after the stall began"
         if longest["lost"] and (longest["recovery"] or 0) > max_duration
         else ""
     )
     return (
         f"The connection stalled {_count(len(stalls), 'time')}, for {seconds:.1f} s in total. The "
         f"longest stall lasted {max_duration:.1f} s "
-        f"({longest['class'].replace('_', ' ')}{lost}).{repaired}"
+        f"({longest['class'].replace('_', ' ')}{lost}){repaired}."
     )
 
 

@@ -90,7 +90,7 @@ END_OF_TIME_NS = (1 << 63) - 1
 HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
 """The unit whose facts hold the history horizon.
 
-The horizon is the earliest time as of which tables can be queried.
+A query can show the tables as they were at the horizon or later, not earlier. The facts are:
 
 - until_ns: what was superseded before this time is removed (ns since 1970)
 - erased_ns: the same for single tables: table -> time

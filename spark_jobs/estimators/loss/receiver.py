@@ -16,10 +16,12 @@ decoder (see `search`).
 
 In the example, aN acknowledges all data below N:
 
-    Gi to mobile   1   2   3       |  hypothesis "2 was lost":       hypothesis "2 and 3 were lost":
-    mobile to Gi     a2      a2    |  the first a2 answers 1, the    the second a2 has no cause;
-                                   |  second answers 3;              cost: two losses and an
-                                   |  cost: one loss                 unexplained ACK
+    Gi to mobile   1   2   3
+    mobile to Gi     a2      a2
+
+- Hypothesis "2 was lost": the first a2 answers 1, the second answers 3. Cost: one loss.
+- Hypothesis "2 and 3 were lost": the first a2 answers 1, the second has no cause. Cost: two losses
+  and an unexplained ACK.
 
 Parameters:
 
@@ -85,8 +87,8 @@ last_ack_explained: the highest acknowledgment number explained.
 last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
 unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
 ack_due: time at which the ACK for the last transmission is due (µs).
-prev_ack_due: if the ACK that was explained last could instead be the answer to the next arrival
-    (see `arrive_with_delayed_ack`), the time at which it was due (µs), else 0.
+prev_ack_due: the time at which the ACK explained last was due (µs), if that ACK could instead
+    answer the next arrival (see `arrive_with_delayed_ack`); else 0.
 prev_ack_cost: the cost to add in that case.
 clock: the time at which the link will have sent its whole queue (µs; see `link`).
 ts_recent: TS.Recent (RFC 7323).
@@ -551,8 +553,8 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 def _long_rtt_cost(rtt, expected_rtt, path):
     """Return the extra cost of an RTT that is longer than the longest certain RTT.
 
-    It is the cost of this RTT minus the cost of the RTT that the FIFO predicts. The latter is
-    subtracted because a late packet also delays the packets behind it.
+    It is the cost of this RTT minus the cost of the RTT that the FIFO predicts. Packets behind a
+    late packet are late, too. The subtraction makes sure that one delay is charged once.
     """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 
