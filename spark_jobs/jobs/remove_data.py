@@ -94,8 +94,8 @@ FOREVER_US = 1 << 62
 class Removal:
     """A removal, as the catalog stores it in JSON.
 
-    users: the users to remove, by network, as keyed hashes of their names with spans that cover all
-        times (see exclusions.forgotten_unit)
+    users: for each network, the spans of the users to remove (see exclusions.forgotten_unit), with
+        keyed hashes of the names; each covers all times
     networks: the networks that have rows about these users: name -> its entry in the networks file,
         or None if it has none
     purged: the days to remove, as (network, table, first day that is kept)
@@ -324,7 +324,7 @@ def _find_users(
     name_scope: `own_names`, whether the names mean the same users in all networks, and `far_in`,
         the networks in which no other user has these addresses (see exclusions.forgotten_unit)
 
-    A name that only servers have is not taken as a user's name.
+    A name (address) that occurs only as a server's is not a user's name.
     """
     occurrences, wanted = _UserOccurrences(), {*users, *addresses}
     known_at_far_end = {user for user in users if may_be_user(owner, user, name_scope["own_names"])}
@@ -607,7 +607,10 @@ def purge(
 
 
 def retain(warehouse: Warehouse, networks: Iterable[Network], today: date) -> set[Table]:
-    """Remove the days that the networks file no longer keeps; return the tables that had any."""
+    """Remove the days that are older than the retention in the networks file.
+
+    Returns the tables that had any.
+    """
     return _publish_purge(
         warehouse,
         [

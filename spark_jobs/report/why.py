@@ -98,8 +98,8 @@ def _retransmissions(flow: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     by_cause = f": {_join(phrases)}" if phrases else ""
     return (
         f"The server retransmitted {_count(flow['retransmissions'], 'packet')}{by_cause}; "
-        f"{spurious:,} of them were spurious (the data had arrived). Its retransmission timer "
-        f"expired {_count(flow['rto_expiries'], 'time')}."
+        f"{spurious:,} of them were spurious, that is, of data that had arrived. Its "
+        f"retransmission timer expired {_count(flow['rto_expiries'], 'time')}."
     )
 
 
@@ -110,16 +110,17 @@ def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     durations = [(stall["end_ts"] - stall["start_ts"]).total_seconds() for stall in stalls]
     max_duration, seconds = max(durations), sum(durations)
     longest = stalls[durations.index(max_duration)]
-    lost = f", {_count(longest['lost'], 'packet')} lost" if longest["lost"] else ""
+    lost = f": {_count(longest['lost'], 'packet')}" if longest["lost"] else ""
+    after = (longest["recovery"] or 0) - max_duration
     repaired = (
-        f"; the last of these was repaired {longest['recovery']:.1f} s after the stall began"
-        if longest["lost"] and (longest["recovery"] or 0) > max_duration
+        f" The stall ended when data moved again; the last loss was repaired {after:.1f} s later."
+        if longest["lost"] and after > 0
         else ""
     )
     return (
         f"The connection stalled {_count(len(stalls), 'time')}, for {seconds:.1f} s in total. The "
         f"longest stall lasted {max_duration:.1f} s "
-        f"({longest['class'].replace('_', ' ')}{lost}){repaired}."
+        f"({longest['class'].replace('_', ' ')}{lost}).{repaired}"
     )
 
 

@@ -604,7 +604,7 @@ class Warehouse:
         """Publish these units, with their facts and files, in a catalog that has nothing.
 
         All are published in one transaction. staged: files that are not at their targets yet.
-        Earlier versions are not known, so the history horizon is now.
+        Earlier versions are not known, so the history horizon is set to the present time.
         """
         with self.locked("publish"):
             self._storage.move_to_targets(file.staged for file in staged)
@@ -702,9 +702,9 @@ class Warehouse:
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
-        """Return the day before which these tables were purged; date.min if none was.
+        """Return the first day that the purges of these tables kept; date.min if there were none.
 
-        If the days differ by table, it is the latest of them. Tables computed from purged data are
+        If it differs by table, the latest is returned. Tables computed from purged data are
         not computed again (see jobs/remove_data.py).
         """
         found = [self.published(_purge_unit(network, table)) for table in tables]
@@ -712,7 +712,7 @@ class Warehouse:
         return max(days, default=datetime.date.min)
 
     def record_purge(self, network: str, table: Table, before: datetime.date) -> None:
-        """Record that a table's days before a day were purged."""
+        """Record that all days of a table earlier than `before` were purged."""
         if before > self.purged_before(network, table):
             self.publish(_purge_unit(network, table), [], {"before": before.isoformat()})
 

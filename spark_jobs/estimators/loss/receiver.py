@@ -273,7 +273,7 @@ def consume_ack(h, acks):
     """Consume the next ACK, so that the one after it is next.
 
     Before this ACK, the mobile may have sent packets that Gi did not see (see `observation.ACK`).
-    Adds a cost for each of them that no arrival called for.
+    Adds a cost for each of them that no arrival required.
     """
     ack = acks[h.next_ack]
     unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
@@ -394,7 +394,7 @@ def arrive(h, tx, feedback, path):
 
 @inner
 def _assume_overdue_ack_lost(h, tx, feedback, path):
-    """Take the ACK for earlier arrivals as sent and not seen if it is overdue when `tx` arrives."""
+    """Assume that Gi did not see the ACK for earlier arrivals if it is overdue when tx arrives."""
     if h.next_ack < len(feedback.acks) and _is_ack_overdue(
         h, tx.ts + min_ack_delay(path), feedback
     ):

@@ -3,9 +3,10 @@
 For each packet, the replay updates the state of the server by the rules of the Linux kernel or, for
 other servers, of RFC 6298. It infers
 the cause of each retransmission, the RTO, the congestion window, and what limits the transfer.
-Times in the server's clock are the times at which the server sent or received a packet: the time at
-Gi, minus half of the RTT on the Internet side for packets that it sent, plus half for those that it
-received.
+A time
+in the server's clock is an estimate of when the server sent or received a packet. For a packet that
+it sent, it is the time at Gi minus half of the RTT on the Internet side; for a packet that it
+received, plus half.
 """
 
 from typing import NamedTuple
@@ -102,13 +103,13 @@ class ReplayResults(NamedTuple):
     transfers: np.ndarray
     """TRANSFER[C]."""
     rto_values: np.ndarray
-    """RTO[T], by connection and time."""
+    """RTO[T]: T values, sorted by connection and time."""
     rtt_samples: np.ndarray
-    """SAMPLE[R], by connection and time."""
+    """SAMPLE[R]: R samples, sorted by connection and time."""
     stalls: np.ndarray
-    """STALL[S], by connection and time."""
+    """STALL[S]: S stalls, sorted by connection and time."""
     moments: np.ndarray
-    """MOMENT[P], by connection and packet; empty unless moments were asked for."""
+    """MOMENT[P]: P moments, sorted by connection and packet; empty unless they were asked for."""
 
 
 class Workspace(NamedTuple):
@@ -388,9 +389,9 @@ def _has_nothing_to_retransmit(sender, now):
 def _retransmissions_first(down, up, end, segments, sender, clock):
     """Return whether the server retransmitted data before it received the ACK in segment `up`.
 
-    This gives the order of the retransmission and the ACK at the server. True if a downlink segment
-    in [down, end) has data that this ACK acknowledges, and passed Gi too early to be an answer to
-    this ACK.
+    This gives the order of the retransmission and the ACK at the server. [down, end) are the
+    segments that passed Gi after the ACK. True if one of these segments to the mobile has data that
+    this ACK acknowledges, and came so soon that the server sent it before it received the ACK.
     """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
