@@ -11,8 +11,8 @@ Only spark_jobs/warehouse/ knows these paths.
 
 A *unit* is what is published as a whole, such as all packets of a capture or all tables of a day.
 The catalog has a record for each unit: its files, and *facts* (JSON) about how it was made. Some
-units have no files, only facts. A *target* is a file's path below the warehouse's root, as the
-catalog has it.
+units have no files, only facts. An *orphan* is a file in the warehouse's folders that the catalog
+does not list. A *target* is a file's path below the warehouse's root, as the catalog has it.
 
 A job changes a unit in four steps:
 
