@@ -314,16 +314,6 @@ def handshake_rtts(handshake, had_background, max_rtt_us=INITIAL_RTO_US):
     )
 
 
-def internet_rtt_us(handshake):
-    """Return float64[C]: time from a mobile's first SYN to the first SYN ACK (µs), or 0.
-
-    If a SYN or SYN ACK was lost, it is longer than the RTT. It is still a lower limit for whatever
-    waits for an RTT.
-    """
-    known = (handshake["initiator"] == MOBILE) & (handshake["synack_ts"] != NO_TIME)
-    return np.where(known, (handshake["synack_ts"] - handshake["syn_ts"]).astype(float), 0.0)
-
-
 def _seconds(start, end, is_usable):
     """Return end - start in s; NaN if a time is missing or they are in reverse order."""
     known = is_usable & (start != NO_TIME) & (end != NO_TIME) & (end >= start)

@@ -1,10 +1,12 @@
-"""TCP's flag bits and sequence arithmetic (RFC 9293, 3.1 and 3.4)."""
+"""TCP's flag bits, a threshold, and sequence arithmetic (RFC 9293, 3.1 and 3.4)."""
 
 import numpy as np
 
 from spark_jobs.compiled import inlined
 
 FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
+DUP_THRESH = 3
+"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 
 
 @inlined

@@ -96,16 +96,6 @@ SPARK_FUNCTIONS_IN_DUCKDB = {
 }
 """Functions of Spark, each with the SQL that computes it in DuckDB."""
 
-DUCKDB_SYNTAX_IN_SPARK = {"ignore nulls) over": ") ignore nulls over"}
-"""Clauses that DuckDB and Spark write in different places: DuckDB's text, then Spark's."""
-
-
-def translate_to_spark(query: str) -> str:
-    """Return a query of the marts in the SQL of Spark."""
-    for in_duckdb, in_spark in DUCKDB_SYNTAX_IN_SPARK.items():
-        query = query.replace(in_duckdb, in_spark)
-    return query
-
 
 def spark_statements() -> Iterator[str]:
     """Yield the statements that create the functions in a session of Spark."""

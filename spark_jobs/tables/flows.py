@@ -35,8 +35,8 @@ from spark_jobs.tables.user_partition import UserPartition
 
 Columns = dict[str, pa.Array]
 
-QUANTILES = {"min": "min", "median": "median", "p95": "p95", "max": "max"}
-"""Names of the RTT quantiles in the table, by their field of the estimator."""
+QUANTILES = ("min", "median", "p95", "max")
+"""The RTT quantiles, by their names in the table and in rtt_sampling.QUANTILES."""
 RATES = ("throughput", "goodput", "user_throughput")
 RATES_RECEIVED = ("throughput_received", "user_throughput_received")
 """Rates of a transfer: those of bytes sent or acknowledged; those that need to know the losses."""
@@ -231,11 +231,9 @@ def _sending(partition: UserPartition) -> Columns:
             )
         }
         | {
-            f"rtt_{side}_{name}": measured(
-                np.where(sides[side], rtt_quantiles[field][:, k], np.nan)
-            )
+            f"rtt_{side}_{name}": measured(np.where(sides[side], rtt_quantiles[name][:, k], np.nan))
             for k, side in enumerate(rtt_sampling.SIDES)
-            for field, name in QUANTILES.items()
+            for name in QUANTILES
             if f"rtt_{side}_{name}" != "rtt_access_min"
         }
     )

@@ -144,17 +144,17 @@ class _Spark:
         frame.createOrReplaceTempView(table.name)
 
     def view(self, name: str, query: str, cache: bool = False) -> None:
-        frame = self._session.sql(functions.translate_to_spark(query))
+        frame = self._session.sql(query)
         if cache:
             self.cached.append(frame.cache())
         frame.createOrReplaceTempView(name)
 
     def table(self, name: str, query: str) -> None:
         """Collect the rows, as Spark fails to plan views of views of views with functions."""
-        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
+        rows = self._session.sql(query).toArrow()
         self._session.createDataFrame(rows).createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
+        rows = self._session.sql(query).toArrow()
         rows = rows.select(schema.names).cast(schema)
         return rows.sort_by([(name, "ascending") for name in schema.names])

@@ -36,7 +36,7 @@ from spark_jobs.estimators.loss.evidence import (
     add_loss,
 )
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
-from spark_jobs.estimators.tcp import FIN, RST, SYN
+from spark_jobs.estimators.tcp import DUP_THRESH, FIN, RST, SYN
 
 GAP = np.dtype(
     [
@@ -77,8 +77,6 @@ MIN_RTT_SHARE = 0.9
 """Minimum delay of an answer, as a share of the base RTT: Gi's clock has ticks, too."""
 MAX_UNEXPLAINED_SHARE = 0.25
 """Maximum share of the missing IDs that may be unexplained."""
-DUP_THRESH = 3
-"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 NO_DATA = np.int64(NONE + 1)
 """Number that stands for a packet without data."""
 

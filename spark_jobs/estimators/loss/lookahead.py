@@ -204,7 +204,7 @@ def fill_bounds(observation, remainder, start, path, out):
                     if is_unseen[j]:
                         answer_cost += _unseen_answer_cost(tx, acks[ack_index[j]])
                     else:
-                        answer_cost += _answer_cost(tx, acks[ack_index[j]], highest_before[j], path)
+                        answer_cost += _answer_cost(tx, acks[ack_index[j]], highest_before[j])
                     arrival_cost = min(arrival_cost, answer_cost)
             if may_be_lost:
                 loss_cost = passed_cost + next_row[column, 1] + min_loss
@@ -278,7 +278,7 @@ def _no_answer_cost(tx, number, missing_cost, highest_before, sack_permitted):
 
 
 @inner
-def _answer_cost(tx, ack, highest_before, path):
+def _answer_cost(tx, ack, highest_before):
     """Return the minimum cost of an arrival that causes this ACK; infinity if it cannot."""
     if tx.low == tx.high:
         return 0.0 if tx.low < ack.number == highest_before else np.inf

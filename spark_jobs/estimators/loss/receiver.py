@@ -138,37 +138,27 @@ def start(h, rcv_nxt, clock):
 @inner
 def copy(target, h):
     """Copy a HYPOTHESIS; of the ranges, only those in use."""
-    target.cost, target.bound, target.next_ack, target.rcv_nxt, target.last_ack_explained = (
-        h.cost,
-        h.bound,
-        h.next_ack,
-        h.rcv_nxt,
-        h.last_ack_explained,
-    )
+    target.cost = h.cost
     target.unexplained_cost = h.unexplained_cost
-    target.last_ack_sent, target.ts_recent, target.max_ts_recent = (
-        h.last_ack_sent,
-        h.ts_recent,
-        h.max_ts_recent,
-    )
-    target.ack_due, target.prev_ack_due, target.prev_ack_cost = (
-        h.ack_due,
-        h.prev_ack_due,
-        h.prev_ack_cost,
-    )
-    target.clock, target.unacked_ooo_end, target.acks_unseen, target.acks_coalesced = (
-        h.clock,
-        h.unacked_ooo_end,
-        h.acks_unseen,
-        h.acks_coalesced,
-    )
-    (
-        target.held_count,
-        target.segments_owing_ack,
-        target.parent,
-        target.lost,
-        target.arrived_since_loss,
-    ) = h.held_count, h.segments_owing_ack, h.parent, h.lost, h.arrived_since_loss
+    target.bound = h.bound
+    target.next_ack = h.next_ack
+    target.rcv_nxt = h.rcv_nxt
+    target.last_ack_explained = h.last_ack_explained
+    target.last_ack_sent = h.last_ack_sent
+    target.unacked_ooo_end = h.unacked_ooo_end
+    target.ack_due = h.ack_due
+    target.prev_ack_due = h.prev_ack_due
+    target.prev_ack_cost = h.prev_ack_cost
+    target.clock = h.clock
+    target.ts_recent = h.ts_recent
+    target.max_ts_recent = h.max_ts_recent
+    target.held_count = h.held_count
+    target.segments_owing_ack = h.segments_owing_ack
+    target.acks_unseen = h.acks_unseen
+    target.acks_coalesced = h.acks_coalesced
+    target.parent = h.parent
+    target.arrived_since_loss = h.arrived_since_loss
+    target.lost = h.lost
     for k in range(h.held_count):
         target.held_low[k], target.held_high[k] = h.held_low[k], h.held_high[k]
 

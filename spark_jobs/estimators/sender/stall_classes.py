@@ -33,8 +33,8 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.sender import scoreboard
 from spark_jobs.estimators.sender.state import NEVER
-from spark_jobs.estimators.sender.transmissions import DUP_THRESH
 from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.tcp import DUP_THRESH
 
 (
     DATA_UNAVAILABLE,

@@ -13,6 +13,7 @@ from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.sender import limits, scoreboard, state, timer, window
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.tcp import DUP_THRESH
 
 ORIGINAL, SYNACK, RTO_EXPIRY, LOSS_PROBE, FAST, SLOW_START = range(6)
 CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start")
@@ -25,9 +26,6 @@ tlp: loss probe, which may carry new data (RFC 8985, 7)
 fast: duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675)
 slow_start: ACKs after an RTO expiry (RFC 5681, 3.3.2)
 """
-
-DUP_THRESH = 3
-"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 
 
 @inner
