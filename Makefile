@@ -19,17 +19,26 @@ demo: .venv/ready ## Run the main job on the captures in tests/data: tables on s
 airflow: .venv/ready ## Start Airflow on loopback, with the main job as a daily DAG on the captures in tests/data
 	@sh infra/airflow/setup.sh
 	@sh infra/airflow/demo.sh "$${AIRFLOW_HOME:-build/airflow}/landing"
-	@GISCOPE_LAST_DAY=2004-03-02 AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
+	@AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
 
 dashboards: .venv/ready ## Start Superset on loopback; for your own data: WAREHOUSE=W NETWORKS=networks.toml PORT=8088
 	@[ $(WAREHOUSE) != $(DEMO) ] || [ -e $(DEMO)/warehouse.duckdb ] || $(MAKE) -s demo
 	@sh infra/superset/start.sh $(WAREHOUSE) $(NETWORKS) $(PORT)
+
+up: ## Build and start all services in containers, with docker compose: docs/deploy.md
+	@sh infra/up.sh
+
+down: ## Stop these containers; the data stays
+	@docker compose --profile zeek --profile object-store down
 
 test: .venv/ready ## Run the tests
 	@$(RUN) pytest
 
 slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'
+
+compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 30 to 60 minutes
+	@$(RUN) pytest -sv tests/compose/check_stack.py
 
 lint: .venv/ready ## Check style, types, imports between packages, and known vulnerabilities
 	@$(RUN) ruff check .
@@ -83,4 +92,4 @@ clean: ## Remove everything that the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: docs help demo airflow dashboards test slow lint audit accuracy studies record-studies entries bench bench-scale profile clean
+.PHONY: docs help demo airflow dashboards up down test slow compose-test lint audit accuracy studies record-studies entries bench bench-scale profile clean

@@ -20,14 +20,13 @@ from airflow.providers.apprise.hooks.apprise import AppriseHook
 from airflow.sdk import Asset, dag, task, task_group
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 from by_day import ByDay
-from landing import complete_folders, incomplete_reason
+from landing import complete_folders, day_range, incomplete_reason
 
 APPLICATION = Path(__file__).resolve().parents[1] / "infra/spark/giscope.py"
 WAREHOUSE = os.environ["GISCOPE_WAREHOUSE"]
 NETWORKS = os.environ["GISCOPE_NETWORKS"]
 LANDING = Path(os.environ["GISCOPE_LANDING"])
-FIRST_DAY = datetime.fromisoformat(os.environ["GISCOPE_FIRST_DAY"]).replace(tzinfo=UTC)
-LAST_DAY = os.environ.get("GISCOPE_LAST_DAY")
+FIRST_DAY, LAST_DAY = day_range(os.environ, datetime.now(UTC).date())
 QUIET_S = 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30"))
 TIMEOUT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
 POLL_INTERVAL = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
@@ -37,6 +36,8 @@ WAREHOUSE_ARGUMENTS = ["--warehouse", WAREHOUSE]
 SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
 EXIT_WITH_REASON = 2
 """Exit status of a giscope command that prints its reason in one line."""
+
+MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 
 PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
 
@@ -100,8 +101,8 @@ def send_alert(context: Any) -> None:
 
 @dag(
     schedule=ByDay("@daily", timezone="UTC"),
-    start_date=FIRST_DAY,
-    end_date=datetime.fromisoformat(LAST_DAY).replace(tzinfo=UTC) if LAST_DAY else None,
+    start_date=datetime.combine(FIRST_DAY, MIDNIGHT),
+    end_date=datetime.combine(LAST_DAY, MIDNIGHT) if LAST_DAY else None,
     catchup=True,
     max_active_runs=LATE_DAYS + 1,
     doc_md=__doc__,

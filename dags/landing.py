@@ -1,10 +1,30 @@
-"""The landing folder, LANDING/<network>/<YYYY-MM-DD>/, and the rule when a day is complete."""
+"""The landing folder, LANDING/<network>/<YYYY-MM-DD>/: its days, and when one is complete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
 MARKER = "_COMPLETE"
+MAX_DAYS = 366
+"""Days that Airflow catches up without a last day."""
+
+
+def day_range(settings: Mapping[str, str], today: date) -> tuple[date, date | None]:
+    """Return the first and the last day to process; None: no last day.
+
+    settings: GISCOPE_FIRST_DAY and GISCOPE_LAST_DAY, as YYYY-MM-DD.
+    Raises ValueError for a first day more than MAX_DAYS ago without a last one: Airflow would make
+    a run for each of these days, and each would wait for its captures.
+    """
+    first = date.fromisoformat(settings["GISCOPE_FIRST_DAY"])
+    last = settings.get("GISCOPE_LAST_DAY")
+    if not last and (today - first).days > MAX_DAYS:
+        raise ValueError(
+            f"GISCOPE_FIRST_DAY={first} is {(today - first).days:,} days ago, and Airflow would "
+            "wait for the captures of each: set GISCOPE_LAST_DAY, or a first day within "
+            f"{MAX_DAYS} days"
+        )
+    return first, date.fromisoformat(last) if last else None
 
 
 def incomplete_reason(

@@ -1,4 +1,4 @@
-"""Import assets/ into Superset, and make the roles for the countries of a networks file.
+"""Make Superset's administrator, import assets/, and make the roles of a networks file.
 
 import.sh runs it in Superset's environment: `load.py NETWORKS`.
 """
@@ -7,15 +7,19 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import duckdb
-from duckdb_connections import VIEWS
+from duckdb_connections import HOME, VIEWS
 from flask import g
-from roles import ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
+from roles import ADMINISTRATOR, ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
 from superset.app import create_app
 
+from spark_jobs.secret_files import secret_of
+
 ASSETS = Path(__file__).parent / "assets"
+ADMINISTRATOR_NAME = "admin"
 NUMBERED_NETWORK = r"network (\d+)( .*)?"
 MOST_COMMON_ACCESS = "access of most networks"
 DENIED_TO_READERS = ("can export on Dashboard", "can get drill info on Dataset")
@@ -24,6 +28,25 @@ DENIED_TO_READERS = ("can export on Dashboard", "can get drill info on Dataset")
 An export contains the names of all networks. Each page would ask for the other one's data, which
 nothing on it uses.
 """
+
+
+def make_administrator() -> None:
+    """Make the user admin, unless there is one.
+
+    The password is that of SUPERSET_ADMIN_PASSWORD_FILE, or of admin_password in Superset's home.
+    It is on no command line, which other users of the machine could read.
+    """
+    from superset import security_manager
+
+    if security_manager.find_user(ADMINISTRATOR_NAME):
+        return
+    password = secret_of("SUPERSET_ADMIN_PASSWORD") or (HOME / "admin_password").read_text().strip()
+    role = security_manager.find_role(ADMINISTRATOR)
+    made = security_manager.add_user(
+        ADMINISTRATOR_NAME, "Admin", "giscope", "admin@localhost", role, password=password
+    )
+    if not made:
+        raise RuntimeError("Superset did not make the user admin: see the lines above")
 
 
 def import_assets() -> None:
@@ -36,8 +59,21 @@ def import_assets() -> None:
     ImportAssetsCommand(files).run()
 
 
-def name_networks(warehouse: Path) -> None:
-    """Replace the placeholders of the pages by names of the warehouse.
+def known_networks(warehouse: Path, configured: list[dict]) -> list[tuple[str, str, str]]:
+    """Return name, country and access technology of the warehouse's networks, sorted.
+
+    Before the first day is published, they are those of the networks file.
+    """
+    published = []
+    if warehouse.exists():
+        with duckdb.connect(warehouse, read_only=True) as connection:
+            query = "select distinct network, country, access from networks"
+            published = connection.execute(query).fetchall()
+    return sorted(published or ((n["name"], n["country"], n["access"]) for n in configured))
+
+
+def name_networks(networks: list[tuple[str, str, str]]) -> None:
+    """Replace the placeholders of the pages by names of networks.
 
     The assets cannot know the networks. They give colours to a first network, a second network and
     so on, in the order of the names, and select the most common access technology.
@@ -46,20 +82,14 @@ def name_networks(warehouse: Path) -> None:
     from superset import db
     from superset.models.dashboard import Dashboard
 
-    if not warehouse.exists():
-        return
-    with duckdb.connect(warehouse, read_only=True) as connection:
-        answer = connection.execute("select distinct network, country from networks order by all")
-        countries = dict(answer.fetchall())
-        accesses = connection.execute(
-            "select access from networks group by access order by count(distinct network) desc, 1"
-        ).fetchall()
+    countries = {name: country for name, country, _ in networks}
+    accesses = Counter(access for name, access in sorted({(n, a) for n, _, a in networks}))
     names = list(countries)
     if not names:
         return
     write_countries(countries)
+    most_common = json.dumps(min(accesses, key=lambda access: (-accesses[access], access)))
     for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
-        most_common = json.dumps(accesses[0][0])
         metadata = json.loads(
             page.json_metadata.replace(json.dumps(MOST_COMMON_ACCESS), most_common)
         )
@@ -133,13 +163,14 @@ def make_roles(countries: set[str]) -> None:
 
 def main(networks: Path) -> None:
     """Bring Superset up to date with assets/, the warehouse and a networks file."""
-    countries = {network["country"] for network in tomllib.loads(networks.read_text())["network"]}
+    configured = tomllib.loads(networks.read_text())["network"]
     app = create_app()
     with app.app_context():
-        g.user = app.appbuilder.sm.find_user("admin")
+        make_administrator()
+        g.user = app.appbuilder.sm.find_user(ADMINISTRATOR_NAME)
         import_assets()
-        name_networks(VIEWS)
-        make_roles(countries)
+        name_networks(known_networks(VIEWS, configured))
+        make_roles({network["country"] for network in configured})
 
 
 if __name__ == "__main__":

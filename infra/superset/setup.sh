@@ -1,5 +1,6 @@
 #!/bin/sh
-# Install Superset into its own environment; make its metadata and an administrator. Safe to repeat.
+# Install Superset into its own environment; make its metadata and a password for its administrator. Safe to
+# repeat.
 set -eu
 . "$(dirname "$0")/env.sh"
 uv=$(command -v uv || echo .tools/bin/uv)
@@ -20,12 +21,7 @@ superset db upgrade >"$SUPERSET_HOME/setup.log" 2>&1 ||
 superset init >>"$SUPERSET_HOME/setup.log" 2>&1 ||
     { echo "Superset: init failed: see $SUPERSET_HOME/setup.log" >&2; exit 1; }
 if [ ! -s "$SUPERSET_HOME/admin_password" ]; then
-    secret admin_password.new
-    superset fab create-admin --username admin --firstname Admin \
-        --lastname giscope --email admin@localhost \
-        --password "$(cat "$SUPERSET_HOME/admin_password.new")" \
-        >>"$SUPERSET_HOME/setup.log" 2>&1
-    mv "$SUPERSET_HOME/admin_password.new" "$SUPERSET_HOME/admin_password"
+    secret admin_password # import.sh makes the user
     echo "Superset: user admin, password $(cat "$SUPERSET_HOME/admin_password")"
     echo "          (saved in $SUPERSET_HOME/admin_password; not printed again)"
 fi

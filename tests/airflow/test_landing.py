@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from landing import MARKER, complete_folders, incomplete_reason
+from landing import MARKER, complete_folders, day_range, incomplete_reason
 
 QUIET_S = 1800.0
 
@@ -95,3 +95,27 @@ def test_late_days_are_found_as_far_back_as_configured(tmp_path):
     (tmp_path / "2004-03-01" / MARKER).unlink()
     found = complete_folders(tmp_path, date(2004, 3, 2), 2, time.time(), QUIET_S)
     assert [folder.name for folder in found] == ["2004-03-02", "2004-02-29"]
+
+
+TODAY = date(2026, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "found"),
+    [
+        ("2026-01-30", None, (date(2026, 1, 30), None)),
+        ("2026-01-30", "", (date(2026, 1, 30), None)),
+        ("2025-01-30", None, (date(2025, 1, 30), None)),
+        ("2004-03-02", "2004-03-04", (date(2004, 3, 2), date(2004, 3, 4))),
+    ],
+)
+def test_days_are_those_of_the_settings(first, last, found):
+    settings = {"GISCOPE_FIRST_DAY": first} | ({} if last is None else {"GISCOPE_LAST_DAY": last})
+    assert day_range(settings, TODAY) == found
+
+
+def test_a_first_day_long_ago_needs_a_last_one():
+    with pytest.raises(
+        ValueError, match=r"^GISCOPE_FIRST_DAY=2025-01-29 is 367 days ago.*LAST_DAY"
+    ):
+        day_range({"GISCOPE_FIRST_DAY": "2025-01-29"}, TODAY)
