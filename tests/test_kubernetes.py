@@ -85,13 +85,19 @@ def test_images_are_those_that_docker_compose_builds():
     assert {tag, airflow["tag"], superset["tag"]} == {tag}
 
 
+def test_superset_starts_as_in_docker_compose():
+    assert SUPERSET["supersetNode"]["command"] == COMPOSE["superset"]["command"]
+    mounted = {mount["mountPath"] for mount in SUPERSET["extraVolumeMounts"]}
+    volumes = COMPOSE["superset"]["volumes"]
+    assert {volume.split(":")[1] for volume in volumes} <= mounted
+
+
 def test_one_shot_jobs_run_the_scripts_of_docker_compose():
     for service, command in (
         ("airflow-init", AIRFLOW["migrateDatabaseJob"]["command"]),
         ("superset-init", SUPERSET["init"]["command"]),
     ):
-        words = " ".join(command).split()
-        (script,) = [word for word in words if word.endswith(".sh")]
+        (script,) = [word for word in command if word.startswith("/opt/giscope/")]
         started = COMPOSE[service].get("entrypoint", []), COMPOSE[service].get("command", [])
         assert script in str(started)
 
