@@ -40,6 +40,9 @@ slow: .venv/ready ## Run all tests, also the long ones and the studies
 compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 30 to 60 minutes
 	@$(RUN) pytest -sv tests/compose/check_stack.py
 
+kubernetes-check: .venv/ready ## Render the charts of Airflow and Superset with infra/kubernetes, and check the manifests
+	@$(RUN) python -m tests.kubernetes_check
+
 lint: .venv/ready ## Check style, types, imports between packages, and known vulnerabilities
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check -q .
@@ -92,4 +95,4 @@ clean: ## Remove everything that the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: docs help demo airflow dashboards up down test slow compose-test lint audit accuracy studies record-studies entries bench bench-scale profile clean
+.PHONY: docs help demo airflow dashboards up down test slow compose-test kubernetes-check lint audit accuracy studies record-studies entries bench bench-scale profile clean

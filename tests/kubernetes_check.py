@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tests.compose.programs import install_go
+
 ROOT = Path(__file__).resolve().parents[1]
 INFRA = ROOT / "infra/kubernetes"
 PAGE = ROOT / "docs/kubernetes.md"
@@ -63,6 +65,7 @@ def program(name: str) -> str:
     if found := shutil.which(name, path=f"{os.environ['PATH']}{os.pathsep}{built.parent}"):
         return found
     print(f"{name}: building {PROGRAMS[name]}")
+    install_go()
     run("go", "install", PROGRAMS[name], env=os.environ | {"GOBIN": str(built.parent)})
     return str(built)
 
