@@ -36,6 +36,7 @@ WAREHOUSE_ARGUMENTS = ["--warehouse", WAREHOUSE]
 SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
 EXIT_WITH_REASON = 2
 """Exit status of a giscope command that prints its reason in one line."""
+NO_WAREHOUSE = "no such warehouse"
 
 MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 
@@ -171,11 +172,13 @@ def giscope_daily() -> None:
 
         `giscope maintain` also prints the size of the warehouse.
         """
-        if "://" in WAREHOUSE or Path(WAREHOUSE).is_dir():
-            subprocess.run(
-                ["giscope", "purge", *WAREHOUSE_ARGUMENTS, "--networks", NETWORKS], check=True
-            )
-            subprocess.run(["giscope", "maintain", *WAREHOUSE_ARGUMENTS], check=True)
+        purge = ["giscope", "purge", *WAREHOUSE_ARGUMENTS, "--networks", NETWORKS]
+        done = subprocess.run(purge, stderr=subprocess.PIPE, text=True, check=False)
+        print(done.stderr)
+        if done.returncode == EXIT_WITH_REASON and NO_WAREHOUSE in done.stderr:
+            return  # before the first day is published
+        done.check_returncode()
+        subprocess.run(["giscope", "maintain", *WAREHOUSE_ARGUMENTS], check=True)
 
     maintain()
     network_day.expand(network=networks())

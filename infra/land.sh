@@ -7,8 +7,9 @@ set -eu
 from=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 inside() { docker compose exec -T airflow-scheduler "$@"; }
-tar -C "$from" --exclude _COMPLETE -c . | inside tar -C /srv/giscope/landing --no-same-owner -x
+(cd "$from" && tar --exclude _COMPLETE -c -- *) | # without ".", whose mode the volume would get
+    inside tar -C /srv/giscope/landing --no-same-owner --no-overwrite-dir -x
 for day in "$from"/*/*/; do
-    ls "$day" | inside tee "/srv/giscope/landing/${day#"$from"/}_COMPLETE" >/dev/null
+    ls "$day" | grep -vx _COMPLETE | inside tee "/srv/giscope/landing/${day#"$from"/}_COMPLETE" >/dev/null
     echo "landed ${day#"$from"/}"
 done
