@@ -12,6 +12,11 @@ from pathlib import Path
 from tests.compose.programs import BUILDX, CACHE, COMPOSE, build_go, install, output_of, run
 
 START_S = 60
+EMPTY_TABLES = {
+    "filter": "INPUT FORWARD OUTPUT",
+    "nat": "PREROUTING INPUT OUTPUT POSTROUTING",
+}
+"""Tables of network rules that the engine fills, and their chains."""
 
 
 def answers() -> bool:
@@ -40,7 +45,7 @@ def engine() -> Iterator[str]:
     plugins = folder / "cli-plugins"
     for module, name in ((COMPOSE, "docker-compose"), (BUILDX, "docker-buildx")):
         build_go(module, plugins / name)
-    rules = output_of("iptables-save")
+    rules = {command: _rules(command) for command in ("iptables", "ip6tables")}
     forwarding = Path("/proc/sys/net/ipv4/ip_forward")
     forwarded = forwarding.read_text()
     os.environ |= {"DOCKER_HOST": f"unix://{folder}/socket", "DOCKER_CONFIG": str(folder)}
@@ -61,8 +66,19 @@ def engine() -> Iterator[str]:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(START_S)
         _remove_bridges()
-        run("iptables-restore", given=rules)
+        for command, saved in rules.items():
+            run(f"{command}-restore", given=saved)
         forwarding.write_text(forwarded)
+
+
+def _rules(command: str) -> str:
+    """Return the network rules as `iptables-restore` reads them, also for tables without a rule."""
+    saved = output_of(f"{command}-save")
+    for table, chains in EMPTY_TABLES.items():
+        if f"*{table}" not in saved.splitlines():
+            policies = [f":{chain} ACCEPT [0:0]" for chain in chains.split()]
+            saved = "\n".join([saved, f"*{table}", *policies, "COMMIT", ""])
+    return saved + "\n"
 
 
 def _versions() -> str:
