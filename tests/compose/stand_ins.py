@@ -52,8 +52,10 @@ def make_stand_in(name: str, tag: str) -> bool:
         shutil.copy(program, context)
         shutil.copy(source_of(SEAWEEDFS) / "docker/entrypoint.sh", context)
         (context / "entrypoint.sh").chmod(0o755)
-    for suite in re.findall(r"^FROM giscope-debian:(\w+)", (context / "Dockerfile").read_text()):
-        _make_debian(suite)
+    (suite,) = re.findall(
+        r"^FROM giscope-debian:(\w+)$", (context / "Dockerfile").read_text(), re.M
+    )
+    _make_debian(suite)
     run("docker", "build", "--tag", tag, context)
     return True
 
