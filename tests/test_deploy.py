@@ -438,6 +438,49 @@ def test_scripts_parse(script):
     subprocess.run(["sh", "-n", script], check=True)
 
 
+FAKE_DOCKER = """#!/bin/sh
+case "$1 $2" in
+info*) exit {engine} ;;
+'compose version') echo {compose} ;;
+'buildx version') echo github.com/docker/buildx {buildx} 28c90eadc ;;
+*) echo "not reached: $*"; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "compose", "buildx", "message"),
+    [
+        (1, "2.40.3", "v0.29.1", "no Docker engine answers"),
+        (0, "2.23.3", "v0.29.1", "needs Docker Compose 2.24 or newer, not 2.23.3"),
+        (0, "v2.40.3", "v0.9.1", "needs Docker's plugin buildx 0.17 or newer, not v0.9.1"),
+    ],
+)
+def test_make_up_names_what_is_missing_in_one_line(tmp_path, engine, compose, buildx, message):
+    docker = tmp_path / "docker"
+    docker.write_text(FAKE_DOCKER.format(engine=engine, compose=compose, buildx=buildx))
+    docker.chmod(0o755)
+    done = subprocess.run(
+        ["sh", ROOT / "infra/up.sh"], capture_output=True, text=True, check=False,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"make up: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_only_days_of_networks_are_landed(tmp_path):
+    (tmp_path / "aa-gprs").mkdir()
+    (tmp_path / "aa-gprs/peak.pcap").touch()
+    command = ["sh", ROOT / "infra/land.sh", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"land.sh: {tmp_path}: no file <network>/<YYYY-MM-DD>/<file> in this folder\n"
+    )
+
+
 @pytest.mark.slow
 def test_postgres_gets_databases_each_closed_to_the_others(secrets):
     """The image runs the script with psql, on a server that it has started on a socket."""
