@@ -1,6 +1,7 @@
-"""Make Superset's administrator, import assets/, and make the roles of a networks file.
+"""Make Superset's administrator, import the pages, and make the roles of a networks file.
 
-import.sh runs it in Superset's environment: `load.py NETWORKS`.
+import.sh runs it in Superset's environment: `load.py ASSETS NETWORKS`. The file ASSETS comes from
+`python -m spark_jobs.dashboards.assets`.
 """
 
 import json
@@ -18,7 +19,6 @@ from superset.app import create_app
 
 from spark_jobs.secret_files import secret_of
 
-ASSETS = Path(__file__).parent / "assets"
 ADMINISTRATOR_NAME = "admin"
 NUMBERED_NETWORK = r"network (\d+)( .*)?"
 MOST_COMMON_ACCESS = "access of most networks"
@@ -49,14 +49,11 @@ def make_administrator() -> None:
         raise RuntimeError("Superset did not make the user admin: see the lines above")
 
 
-def import_assets() -> None:
-    """Import assets/; it replaces what an earlier import made."""
+def import_assets(assets: Path) -> None:
+    """Import the pages; they replace what an earlier import made."""
     from superset.commands.importers.v1.assets import ImportAssetsCommand
 
-    files = {
-        str(path.relative_to(ASSETS)): path.read_text() for path in sorted(ASSETS.rglob("*.yaml"))
-    }
-    ImportAssetsCommand(files).run()
+    ImportAssetsCommand(json.loads(assets.read_text())).run()
 
 
 def known_networks(warehouse: Path, configured: list[dict]) -> list[tuple[str, str, str]]:
@@ -161,17 +158,17 @@ def make_roles(countries: set[str]) -> None:
     db.session.commit()
 
 
-def main(networks: Path) -> None:
-    """Bring Superset up to date with assets/, the warehouse and a networks file."""
+def main(assets: Path, networks: Path) -> None:
+    """Bring Superset up to date with the pages, the warehouse and a networks file."""
     configured = tomllib.loads(networks.read_text())["network"]
     app = create_app()
     with app.app_context():
         make_administrator()
         g.user = app.appbuilder.sm.find_user(ADMINISTRATOR_NAME)
-        import_assets()
+        import_assets(assets)
         name_networks(known_networks(VIEWS, configured))
         make_roles({network["country"] for network in configured})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 import duckdb
 from rich.console import Console
 
-from infra.superset.dashboards import DASHBOARDS
 from schemas import FLOWS, MARTS, PACKETS, Table
+from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import Network, load_networks

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from infra.superset.intervals import (
+from spark_jobs.dashboards.intervals import (
     FILTERS_MARK,
     Ratio,
     estimate_table,

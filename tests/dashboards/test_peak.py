@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from compared import compared, of_other_users, selection_of
 
-from infra.superset.peak import COMPARED, DAYS, SPANS
+from spark_jobs.dashboards.peak import COMPARED, DAYS, SPANS
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons
 from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, select

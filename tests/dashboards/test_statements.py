@@ -5,8 +5,8 @@ import re
 import duckdb
 import pytest
 
-from infra.superset.assets import assets
 from infra.superset.statements import QueryRefused, require_query
+from spark_jobs.dashboards.assets import assets
 from spark_jobs.warehouse import Warehouse
 
 QUERIES = (

@@ -17,8 +17,8 @@ from listening import watched
 from playwright.sync_api import APIRequestContext, Page, Response
 from superset_server import logged_in, new_user, open_page
 
-from infra.superset.dashboards import DASHBOARDS
 from schemas import TABLES
+from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.files import read_rows
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from infra.superset.why import (
+from schemas.flows import LIMITS
+from spark_jobs.dashboards.why import (
     EXAMPLES,
     LARGEST_RTTS,
     OPTIONS_RETRANSMISSIONS,
@@ -11,7 +12,6 @@ from infra.superset.why import (
     THRESHOLDS,
     WINDOWS,
 )
-from schemas.flows import LIMITS
 
 
 def test_retransmissions_are_the_tables_of_packets_sent(demo):

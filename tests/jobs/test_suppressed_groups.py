@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from conftest import DAY, Demo
 
-from infra.superset.overview import SUPPRESSED_GROUPS
 from schemas import MARTS, TABLES, Table
+from spark_jobs.dashboards.overview import SUPPRESSED_GROUPS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples

@@ -1,0 +1,1 @@
+"""Superset's pages: datasets, charts, filters and their layout, as values."""

@@ -1,0 +1,300 @@
+"""Write the files of Superset's import: `python -m spark_jobs.dashboards.assets FILE`.
+
+They are in one JSON file, which `infra/superset/load.py` reads: each file's text by its path.
+Superset expects YAML, which JSON is a part of.
+"""
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from schemas import TABLES
+from spark_jobs.dashboards.colours import NETWORK_COLOURS
+from spark_jobs.dashboards.intervals import to_superset_template
+from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.parts import (
+    COLOUR_SCHEME,
+    Chart,
+    Dashboard,
+    Dataset,
+    DateFilter,
+    Metric,
+    Text,
+    ValueFilter,
+)
+from spark_jobs.warehouse import Warehouse
+
+GRID_COLUMNS = 12
+VERSION = "1.0.0"
+READ_ONLY_DATABASE = {
+    "allow_run_async": False,
+    "allow_ctas": False,
+    "allow_cvas": False,
+    "allow_dml": False,
+    "allow_file_upload": False,
+    "extra": {"allows_virtual_table_explore": False},
+}
+DATABASES = {
+    "giscope": {"sqlalchemy_uri": "duckdb:///warehouse.duckdb", "expose_in_sqllab": False},
+    "analysis": {"sqlalchemy_uri": "duckdb:///analysis.duckdb", "expose_in_sqllab": True},
+}
+"""The database of the pages, and that of SQL Lab.
+
+superset_config.py connects both to the published warehouse, whatever the path in the address.
+"""
+HEADINGS = {
+    "title": "metric",
+    "shown": "shown on the pages",
+    "users": "number of users",
+}
+"""Heading of a column, if it is not the column's name."""
+
+
+def assets() -> dict[str, dict[str, Any]]:
+    """Return the content of each file by its path."""
+    charts = [chart for page in DASHBOARDS for chart in page.charts]
+    datasets = {chart.dataset.name: chart.dataset for chart in charts}
+    with tempfile.TemporaryDirectory() as empty:
+        connection = Warehouse(Path(empty)).connect()
+        rows = {name: connection.sql(dataset.sql) for name, dataset in datasets.items()}
+        columns = {
+            name: dict(zip(relation.columns, map(str, relation.types), strict=True))
+            for name, relation in rows.items()
+        }
+    return {
+        "metadata.yaml": {"version": VERSION, "type": "assets"},
+        **{
+            f"databases/{name}.yaml": _with_identity(
+                "database", name, {"database_name": name, **content, **READ_ONLY_DATABASE}
+            )
+            for name, content in DATABASES.items()
+        },
+        **{
+            f"datasets/giscope/{name}.yaml": _dataset(dataset, columns[name])
+            for name, dataset in datasets.items()
+        },
+        **{f"charts/{_slug(chart.title)}.yaml": _chart(chart) for chart in charts},
+        **{f"dashboards/{page.slug}.yaml": _dashboard(page) for page in DASHBOARDS},
+    }
+
+
+def _column_meanings(sql: str) -> dict[str, str]:
+    """Return the meanings of the columns of the tables that a dataset reads."""
+    return {
+        column.name: column.comment
+        for name, table in TABLES.items()
+        if re.search(rf"\b{name}\b", sql)
+        for column in (*table.partitions, *table.columns)
+    }
+
+
+def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
+    meanings = _column_meanings(dataset.sql)
+    return _with_identity(
+        "dataset",
+        dataset.name,
+        {
+            "table_name": dataset.name,
+            "database_uuid": _uuid("database", "giscope"),
+            "sql": to_superset_template(re.sub(r"[ \n]+\n", "\n", dataset.sql.strip())),
+            "main_dttm_col": "date",
+            "filter_select_enabled": True,
+            "always_filter_main_dttm": False,
+            "columns": [
+                _column(name, type_, meanings.get(name)) for name, type_ in columns.items()
+            ],
+            "metrics": [_metric(metric) for metric in dataset.metrics],
+        },
+    )
+
+
+def _column(name: str, type_: str, meaning: str | None) -> dict[str, Any]:
+    return {
+        "column_name": name,
+        "verbose_name": HEADINGS.get(name),
+        "type": type_,
+        "is_dttm": type_ in ("DATE", "TIMESTAMP WITH TIME ZONE"),
+        "is_active": True,
+        "groupby": True,
+        "filterable": True,
+        "description": meaning,
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {
+        "metric_name": metric.name,
+        "verbose_name": metric.label,
+        "expression": metric.sql,
+        "d3format": metric.format,
+    }
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    return _with_identity(
+        "chart",
+        chart.title,
+        {
+            "slice_name": chart.title,
+            "viz_type": chart.kind,
+            "params": {"viz_type": chart.kind, **chart.form_data},
+            "dataset_uuid": _uuid("dataset", chart.dataset.name),
+        },
+    )
+
+
+def _dashboard(page: Dashboard) -> dict[str, Any]:
+    return _with_identity(
+        "dashboard",
+        page.slug,
+        {
+            "dashboard_title": page.title,
+            "slug": page.slug,
+            "published": True,
+            "position": _position(page),
+            "metadata": {
+                "color_scheme": COLOUR_SCHEME,
+                "label_colors": {**NETWORK_COLOURS, **page.colours},
+                "cross_filters_enabled": False,
+                "native_filter_configuration": list(_filters(page)),
+            },
+        },
+    )
+
+
+def _position(page: Dashboard) -> dict[str, Any]:
+    """Return the layout of a page: the charts of a row share the width."""
+    rows = {f"ROW-{n}": row for n, row in enumerate(page.rows, 1)}
+    components: dict[str, Any] = {
+        "DASHBOARD_VERSION_KEY": "v2",
+        "ROOT_ID": {"id": "ROOT_ID", "type": "ROOT", "children": ["GRID_ID"]},
+        "GRID_ID": {
+            "id": "GRID_ID",
+            "type": "GRID",
+            "parents": ["ROOT_ID"],
+            "children": list(rows),
+        },
+        "HEADER_ID": {"id": "HEADER_ID", "type": "HEADER", "meta": {"text": page.title}},
+    }
+    chart_count = 0
+    text_count = 0
+    for row_id, row in rows.items():
+        parents = ["ROOT_ID", "GRID_ID"]
+        names = []
+        free_columns = GRID_COLUMNS - sum(part.width for part in row)
+        shared_width = free_columns // max(sum(not part.width for part in row), 1)
+        for part in row:
+            meta: dict[str, Any] = {
+                "width": part.width or shared_width,
+                "height": max(other.height for other in row),
+            }
+            if isinstance(part, Text):
+                text_count += 1
+                name, kind = f"MARKDOWN-{text_count}", "MARKDOWN"
+                meta["code"] = part.text.strip()
+            else:
+                chart_count += 1
+                name, kind = f"CHART-{chart_count}", "CHART"
+                meta |= {
+                    "chartId": chart_count,
+                    "uuid": _uuid("chart", part.title),
+                    "sliceName": part.title,
+                }
+            names.append(name)
+            components[name] = {
+                "id": name,
+                "type": kind,
+                "children": [],
+                "parents": [*parents, row_id],
+                "meta": meta,
+            }
+        components[row_id] = {
+            "id": row_id,
+            "type": "ROW",
+            "children": names,
+            "parents": parents,
+            "meta": {"background": "BACKGROUND_TRANSPARENT"},
+        }
+    return components
+
+
+def _filters(page: Dashboard) -> Iterator[dict[str, Any]]:
+    """Yield the page's filters; they name charts by their numbers in the layout."""
+    titles = [chart.title for chart in page.charts]
+    for page_filter in page.filters:
+        if isinstance(page_filter, DateFilter):
+            configuration = {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
+            excluded = list(page_filter.excluded_charts)
+        else:
+            configuration = _value_filter(page_filter)
+            excluded = (
+                [title for title in titles if title not in page_filter.charts]
+                if page_filter.charts
+                else []
+            )
+        configuration["scope"]["excluded"] = [titles.index(title) + 1 for title in excluded]
+        yield configuration
+
+
+def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"NATIVE_FILTER-{column}",
+        "name": name,
+        "type": "NATIVE_FILTER",
+        "filterType": kind,
+        "controlValues": {"enableEmptyFilter": False},
+        "defaultDataMask": {"extraFormData": {}, "filterState": {}, "ownState": {}},
+        "cascadeParentIds": [],
+        "scope": {"rootPath": ["ROOT_ID"], "excluded": []},
+        "description": "",
+    }
+
+
+def _value_filter(value_filter: ValueFilter) -> dict[str, Any]:
+    column, selected = value_filter.column, list(value_filter.selected)
+    configuration = _filter(value_filter.key or column, value_filter.name, "filter_select")
+    configuration["targets"] = [
+        {"datasetUuid": _uuid("dataset", value_filter.dataset.name), "column": {"name": column}}
+    ]
+    configuration["controlValues"] |= {
+        "multiSelect": not value_filter.single,
+        "enableEmptyFilter": value_filter.single,
+        "searchAllOptions": False,
+        "sortAscending": True,
+        "defaultToFirstItem": value_filter.select_first,
+    }
+    if value_filter.select_first:
+        configuration["requiredFirst"] = {"defaultToFirstItem": True}
+    configuration["cascadeParentIds"] = [
+        f"NATIVE_FILTER-{parent}" for parent in value_filter.narrowed_by
+    ]
+    if selected:
+        configuration["defaultDataMask"] = {
+            "extraFormData": {"filters": [{"col": column, "op": "IN", "val": selected}]},
+            "filterState": {"value": selected, "label": ", ".join(selected)},
+            "ownState": {},
+        }
+    return configuration
+
+
+def _uuid(kind: str, name: str) -> str:
+    """Return an identifier that is always the same: an import replaces what has the same one."""
+    return str(uuid5(NAMESPACE_URL, f"giscope/{kind}/{name}"))
+
+
+def _with_identity(kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "uuid": _uuid(kind, name), "version": VERSION}
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+
+
+if __name__ == "__main__":
+    files = {path: json.dumps(content) for path, content in assets().items()}
+    Path(sys.argv[1]).write_text(json.dumps(files), encoding="utf-8")
