@@ -36,6 +36,7 @@ DAY_S = 1800
 PATIENCE_S = 120
 OF_ALL = ("--profile", "zeek", "--profile", "object-store")
 ONE_SHOT = {"airflow-init", "superset-init", "zeek-init"}
+ZEEKS_FOLDER = "/srv/giscope/landing/.zeek"
 CAPTURING = {"NET_ADMIN": 12, "NET_RAW": 13}
 """Zeek's capabilities, and their bits."""
 
@@ -448,7 +449,7 @@ def test_zeek_captures_from_an_interface_into_the_landing_folder(stack, absent, 
         lambda: stack.containers()["zeek"]["RestartCount"], PATIENCE_S, "Zeek starts anew"
     )
     assert restarted == 1
-    assert "10.80.0.0/16" in stack.inside("zeek", "cat", "subscribers.zeek")
+    assert "10.80.0.0/16" in stack.inside("zeek", "cat", f"{ZEEKS_FOLDER}/subscribers.zeek")
     until(seen, PATIENCE_S, "Zeek writes packets again")
     stack.compose("--profile", "zeek", "stop", "zeek")
     landed = stack.inside(
