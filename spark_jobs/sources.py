@@ -17,14 +17,15 @@ ENTRIES = ROOT / "spark_jobs" / "compiled" / "entries.jsonl"
 
 @cache
 def version(*rooms: str) -> str:
-    """Return a hash of the files in some packages, such as 'spark_jobs/report'.
+    """Return a hash of some modules' files and of the files in packages, as 'spark_jobs/report'.
 
     The hash changes if a file changes.
     """
     digest = blake2b(digest_size=8)
-    found = {path for room in rooms for path in (ROOT / room).rglob("*.*")} - {ENTRIES}
-    for path in sorted(path for path in found if "__pycache__" not in path.parts):
-        digest.update(path.read_bytes())
+    found = {path for room in rooms for path in [ROOT / room, *(ROOT / room).rglob("*.*")]}
+    for path in sorted(found - {ENTRIES}):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -12,18 +12,13 @@ from threading import Lock
 from typing import Any
 
 import duckdb
-from country_views import (
-    FOLDERS_FILE,
-    countries_key,
-    country_views_folder,
-    publication,
-    string_literal,
-)
-from duckdb_engine import ConnectionWrapper, CursorWrapper
-from statements import QueryRefused, require_query
 
 # Superset's environment has no giscope: modules that need no others come from the sources.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from country_views import FOLDERS_FILE, countries_key, country_views_folder, publication
+from duckdb_engine import ConnectionWrapper, CursorWrapper
+from statements import QueryRefused, require_query
 
 from spark_jobs.query_limits import (
     MEMORY,
@@ -34,6 +29,7 @@ from spark_jobs.query_limits import (
     Limits,
     limit_process,
 )
+from spark_jobs.view_sql import string_literal
 
 HOME = Path(os.environ["SUPERSET_HOME"]).resolve()
 VIEWS = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve() / "warehouse.duckdb"

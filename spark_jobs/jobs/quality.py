@@ -6,8 +6,10 @@ A verdict stands until its inputs change: new packets or other limits need a new
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -82,191 +84,154 @@ class Verdict:
         return bool(self.findings) and self.released is None
 
 
-def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
-    """Return the checks of a day. measured: the row of quality.sql."""
-    unread = measured["unread_captures"]
-    skipped = _ratio(measured["skipped"], measured["frames"])
-    duplicates = _ratio(measured["duplicates"], measured["frames"])
-    copied = _ratio(measured["copied"], measured["numbered"])
-    unseen = _ratio(measured["acked_unseen_bytes"], measured["acked_bytes"])
-    one_way = _ratio(measured["flows_up_only"] + measured["flows_down_only"], measured["flows"])
-    with_data = measured["flows_with_data"]
-    losses_unknown = _ratio(measured["flows_losses_unknown"], with_data)
-    sending_unknown = _ratio(measured["flows_sending_unknown"], with_data)
-    split = _ratio(measured["flows_split"], with_data)
-    too_near = _ratio(measured["flows_too_near"], measured["flows_timed"])
-    merged = _ratio(measured["merged_segments"], measured["segments"])
-    options_cut = _ratio(measured["options_cut"], measured["tcp_packets"])
-    not_tcp = _ratio(measured["not_tcp_bytes"], measured["ip_bytes"])
-    tunnelled = _ratio(measured["tunnel_bytes"], measured["ip_bytes"])
-    without_syn = _ratio(measured["flows_without_syn"], measured["flows"])
-    volume = _ratio(measured["volume"], measured["usual_volume"])
-    if measured["earlier_days"] < limits.volume_fewest_days:
-        volume = None
-    return [
-        Check(
-            "unread_captures",
-            len(unread),
-            None,
-            limits.unread_captures,
-            f"captures not read to their end: {', '.join(unread) or 'none'}",
-        ),
-        Check(
-            "skipped_share",
-            skipped,
-            None,
-            limits.skipped_share,
-            f"{_percent(skipped)} of the frames could not be read",
-        ),
-        Check(
-            "duplicate_share",
-            duplicates,
-            None,
-            None,
-            f"{_percent(duplicates)} of the frames are duplicates of earlier ones, and do not "
-            "count",
-        ),
-        Check(
-            "copied_share",
-            copied,
-            None,
-            limits.copied_share,
-            f"{_percent(copied)} of the packets are in two captures, as if two mirrored ports were "
-            "written to a file each: merge the files into one, in which duplicates are found",
-        ),
-        Check(
-            "clock_steps",
-            measured["clock_steps"],
-            None,
-            None,
-            f"the monitor's clock stepped back {measured['clock_steps'] or 0} times, by "
-            f"{measured['clock_back_s'] or 0:.3f} s in all: times across a step are not known; "
-            "let NTP slew the clock, so that it steps seldom",
-        ),
-        Check(
-            "acked_unseen_share",
-            unseen,
-            None,
-            limits.acked_unseen_share,
-            f"{_percent(unseen)} of the bytes that mobiles acknowledged were never seen: "
-            "the capture dropped them",
-        ),
-        Check(
-            "one_way_share",
-            one_way,
-            None,
-            limits.one_way_share,
-            f"{_percent(one_way)} of the connections were seen in one direction only "
-            f"({measured['flows_up_only']} up, {measured['flows_down_only']} down): the other "
-            "direction is not mirrored, or takes another path",
-        ),
-        Check(
-            "losses_unknown_share",
-            losses_unknown,
-            None,
-            None,
-            f"{_percent(losses_unknown)} of the connections with data to the mobile were not seen "
-            "well enough to estimate their losses: they are left out",
-        ),
-        Check(
-            "sending_unknown_share",
-            sending_unknown,
-            None,
-            None,
-            f"{_percent(sending_unknown)} of the connections with data to the mobile were not seen "
-            "well enough to know what the server did",
-        ),
-        Check(
-            "split_share",
-            split,
-            None,
-            None,
-            f"{_percent(split)} of the connections with data to the mobile are split by a "
-            "performance-enhancing proxy at Gi: their access side is not known",
-        ),
-        Check(
-            "near_share",
-            too_near,
-            None,
-            None,
-            f"{_percent(too_near)} of the connections have an RTT on the access side below "
-            f"{1000 * MIN_RADIO_RTT_S:g} ms, less than over any radio link: a proxy or a host at "
-            "Gi answers",
-        ),
-        Check(
-            "merged_share",
-            merged,
-            None,
-            None,
-            f"{_percent(merged)} of the segments were merged into larger packets (LRO, GRO, TSO)",
-        ),
-        Check(
-            "options_cut_share",
-            options_cut,
-            None,
-            None,
-            f"{_percent(options_cut)} of the TCP packets have options that the capture cut"
-            f"{_snap_length_advice(options_cut)}",
-        ),
-        Check(
-            "not_tcp_share",
-            not_tcp,
-            None,
-            None,
-            f"{_percent(not_tcp)} of the bytes were not TCP (QUIC, for example): they count as "
-            "load of the link",
-        ),
-        Check(
-            "tunnel_share",
-            tunnelled,
-            None,
-            None,
-            f"{_percent(tunnelled)} of the bytes were in tunnels that are not opened (IP in IP, "
-            "GRE, ESP, L2TP)",
-        ),
-        Check(
-            "without_syn_share",
-            without_syn,
-            None,
-            limits.without_syn_share,
-            f"{_percent(without_syn)} of the connections have no SYN",
-        ),
-        Check(
-            "peak_flows",
-            measured["peak_flows"],
-            limits.peak_flows,
-            None,
-            f"{measured['peak_flows']} connections in the peak hours",
-        ),
-        Check(
-            "volume_ratio",
-            volume,
-            1 / limits.volume_ratio,
-            limits.volume_ratio,
-            "volume: too few earlier days of the same weekday to compare with"
-            if volume is None
-            else f"volume {volume:.2f} times the median of {measured['earlier_days']} earlier days "
-            "of the same weekday",
-        ),
-    ]
+Row = Mapping[str, Any]
+"""The row of quality.sql for a day, with the limit `volume_fewest_days`."""
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return float(part) / float(whole) if part is not None and whole else None
+def share(*parts: str, of: str) -> Callable[[Row], float | None]:
+    """Return a function of a row: the sum of some columns as a share of another column.
+
+    The share is None if one of them was not measured, or if the whole is 0.
+    """
+
+    def value(row: Row) -> float | None:
+        measured = [row[part] for part in parts]
+        return float(sum(measured)) / float(row[of]) if row[of] and None not in measured else None
+
+    return value
 
 
-def _snap_length_advice(share: float | None) -> str:
-    """Return the advice to add if the captures cut too large a share of the options."""
-    if share is None or share <= MAX_OPTIONS_CUT_SHARE:
-        return ""
+def volume_ratio(row: Row) -> float | None:
+    """Return the volume by the usual volume; None if there are too few earlier days."""
+    is_known = row["earlier_days"] >= row["volume_fewest_days"]
+    return share("volume", of="usual_volume")(row) if is_known else None
+
+
+def unread_finding(row: Row, _: float | None) -> str:
+    """Return the names of the captures that were not read to their end, in words."""
+    return f"captures not read to their end: {', '.join(row['unread_captures']) or 'none'}"
+
+
+def clock_finding(row: Row, _: float | None) -> str:
+    """Return how the monitor's clock stepped back, in words."""
     return (
-        ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
-        "IPv6 or behind VLAN tags, 192 those in GTP-U"
+        f"the monitor's clock stepped back {row['clock_steps'] or 0} times, by "
+        f"{row['clock_back_s'] or 0:.3f} s in all: times across a step are not known; "
+        "let NTP slew the clock, so that it steps seldom"
     )
 
 
-def _percent(share: float | None) -> str:
-    return "unknown share" if share is None else f"{share:.2%}"
+def options_finding(_: Row, cut: float | None) -> str:
+    """Return the share of cut options in words, and advice if it is too large."""
+    advice = (
+        ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
+        "IPv6 or behind VLAN tags, 192 those in GTP-U"
+    )
+    is_too_large = cut is not None and cut > MAX_OPTIONS_CUT_SHARE
+    return (
+        f"{_percent(cut)} of the TCP packets have options that the capture cut"
+        f"{advice if is_too_large else ''}"
+    )
+
+
+def volume_finding(row: Row, ratio: float | None) -> str:
+    """Return how the volume compares with that of earlier days, in words."""
+    if ratio is None:
+        return "volume: too few earlier days of the same weekday to compare with"
+    return (
+        f"volume {ratio:.2f} times the median of {row['earlier_days']} earlier days of the same "
+        "weekday"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "unknown share" if value is None else f"{value:.2%}"
+
+
+def at_most(limit: float) -> tuple[None, float]:
+    """Return the bounds of a value that may be at most the limit."""
+    return None, limit
+
+
+def at_least(limit: float) -> tuple[float, None]:
+    """Return the bounds of a value that must be at least the limit."""
+    return limit, None
+
+
+def within_factor(limit: float) -> tuple[float, float]:
+    """Return the bounds of a ratio that may differ from 1 by a factor, up or down."""
+    return 1 / limit, limit
+
+
+Definition = tuple[
+    str,
+    Callable[[Row], float | None],
+    Callable[[float], tuple[float | None, float | None]] | None,
+    str | Callable[[Row, float | None], str],
+]
+"""A check's measure, value, condition and finding.
+
+The condition is about the limit in the networks file that has the measure's name; None: the check
+only reports. A finding's text has the value as {share}, and values of the row by their names.
+"""
+CHECKS: tuple[Definition, ...] = (
+    ("unread_captures", lambda row: len(row["unread_captures"]), at_most, unread_finding),
+    ("skipped_share", share("skipped", of="frames"), at_most,
+     "{share} of the frames could not be read"),
+    ("duplicate_share", share("duplicates", of="frames"), None,
+     "{share} of the frames are duplicates of earlier ones, and do not count"),
+    ("copied_share", share("copied", of="numbered"), at_most,
+     "{share} of the packets are in two captures, as if two mirrored ports were written to a file "
+     "each: merge the files into one, in which duplicates are found"),
+    ("clock_steps", itemgetter("clock_steps"), None, clock_finding),
+    ("acked_unseen_share", share("acked_unseen_bytes", of="acked_bytes"), at_most,
+     "{share} of the bytes that mobiles acknowledged were never seen: the capture dropped them"),
+    ("one_way_share", share("flows_up_only", "flows_down_only", of="flows"), at_most,
+     "{share} of the connections were seen in one direction only ({flows_up_only} up, "
+     "{flows_down_only} down): the other direction is not mirrored, or takes another path"),
+    ("losses_unknown_share", share("flows_losses_unknown", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile were not seen well enough to estimate "
+     "their losses: they are left out"),
+    ("sending_unknown_share", share("flows_sending_unknown", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile were not seen well enough to know what "
+     "the server did"),
+    ("split_share", share("flows_split", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile are split by a performance-enhancing "
+     "proxy at Gi: their access side is not known"),
+    ("near_share", share("flows_too_near", of="flows_timed"), None,
+     "{share} of the connections have an RTT on the access side below "
+     f"{1000 * MIN_RADIO_RTT_S:g} ms, less than over any radio link: a proxy or a host at Gi "
+     "answers"),
+    ("merged_share", share("merged_segments", of="segments"), None,
+     "{share} of the segments were merged into larger packets (LRO, GRO, TSO)"),
+    ("options_cut_share", share("options_cut", of="tcp_packets"), None, options_finding),
+    ("not_tcp_share", share("not_tcp_bytes", of="ip_bytes"), None,
+     "{share} of the bytes were not TCP (QUIC, for example): they count as load of the link"),
+    ("tunnel_share", share("tunnel_bytes", of="ip_bytes"), None,
+     "{share} of the bytes were in tunnels that are not opened (IP in IP, GRE, ESP, L2TP)"),
+    ("without_syn_share", share("flows_without_syn", of="flows"), at_most,
+     "{share} of the connections have no SYN"),
+    ("peak_flows", itemgetter("peak_flows"), at_least,
+     "{peak_flows} connections in the peak hours"),
+    ("volume_ratio", volume_ratio, within_factor, volume_finding),
+)  # fmt: skip
+
+
+def evaluate(measured: Row, limits: QualityLimits) -> list[Check]:
+    """Return the checks of a day. measured: the row of quality.sql."""
+    row = {**measured, "volume_fewest_days": limits.volume_fewest_days}
+    return [_check(row, limits, definition) for definition in CHECKS]
+
+
+def _check(row: Row, limits: QualityLimits, definition: Definition) -> Check:
+    measure, value_of, condition, finding = definition
+    value = value_of(row)
+    lowest, highest = condition(getattr(limits, measure)) if condition else (None, None)
+    if isinstance(finding, str):
+        text = finding.format(share=_percent(value), **row)
+    else:
+        text = finding(row, value)
+    return Check(measure, value, lowest, highest, text)
 
 
 def check(

@@ -109,8 +109,8 @@ be rebuilt.
 """
 FACTS_PREFIX = "giscope."
 """The first part of the names of these table properties."""
-VIEW_SOURCES = ("schemas", "spark_jobs/warehouse")
-"""The folders of source code that the views depend on; a change there rebuilds the views."""
+VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
+"""The source code that the views depend on; a change there rebuilds the views."""
 
 
 class Change(NamedTuple):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from schemas import Table
+from schemas import PARTITION_COLUMNS, Table
 from schemas.former_names import renamed_columns
+from spark_jobs import view_sql
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
+from spark_jobs.view_sql import Column, Description, Files, View, quoted_path, write_description
 from spark_jobs.warehouse.files import has_columns_of, read_metadata
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ READS_ALL_TABLES = re.compile(
     re.IGNORECASE,
 )
 """Words of queries that read all tables, or tables that they do not name."""
-GLOB_CHARACTERS = re.compile(r"[*?[]")
+OWNER = PARTITION_COLUMNS[0]
+"""The column with the network to which a row belongs, and so to which country."""
 SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.bool_(): "BOOLEAN",
@@ -43,97 +45,76 @@ def may_read(query: str, name: str) -> bool:
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
-    """Create a view for each table, empty if the table has no files.
-
-    All are created in one transaction, for each transaction waits for the disk.
-    """
-    connection.begin()
-    for table, files in tables.items():
-        view = f'view "{table.name}" is {_sql_string(f"one row is {table.row}")}'
-        comments = [
-            f'column "{table.name}"."{column.name}" is {_sql_string(column.comment)}'
-            for column in (*table.partitions, *table.columns)
-        ]
-        connection.execute(
-            ";".join(
-                [
-                    f'create view "{table.name}" as {files_query(table, files)}',
-                    *(f"comment on {text}" for text in (view, *comments)),
-                ]
-            )
-        )
-    connection.commit()
+    """Create a view for each table, empty if the table has no files."""
+    view_sql.create_views(connection, [view_of(*item) for item in tables.items()])
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
-    """Write a DuckDB database with the tables' views; see create_views.
+    """Write a DuckDB database with the tables' views, and their description (view_sql.py).
 
     Raises UserError if the disk is full, which DuckDB does not report.
     """
     import duckdb
 
     roots = [file for files in tables.values() for file in files[:1]]
+    views = [view_of(*item) for item in tables.items()]
     try:
         with duckdb.connect(path) as connection:
             register_object_store(connection, *roots)
-            create_views(connection, tables)
+            view_sql.create_views(connection, views)
+            networks = connection.execute("select network, country from networks order by all")
+            write_description(connection, Description(dict(networks.fetchall()), views))
         with duckdb.connect(path, read_only=True) as connection:
-            views = connection.execute("select view_name from duckdb_views() where not internal")
-            created = {name for (name,) in views.fetchall()}
+            names = connection.execute("select view_name from duckdb_views() where not internal")
+            created = {name for (name,) in names.fetchall()}
     except duckdb.Error as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
     if created != {table.name for table in tables}:
         raise UserError(f"{path}: cannot be written completely: is its disk full?")
 
 
+def view_of(table: Table, files: Iterable[Path]) -> View:
+    """Return the description of a table's view of some of its files.
+
+    A table's rows belong to the network in whose folder they are. If the table has no column of
+    networks, and so no such folders, its rows belong to no network.
+    """
+    owner = OWNER.name if OWNER in table.partitions else None
+    groups: dict[tuple, Files] = {}
+    for path in files:
+        network, folder, name = _place(path, owner)
+        is_present = has_columns_of(table, path)
+        stored = [] if is_present else read_metadata(path).schema.names
+        renamed = (*renamed_columns(table.name, stored).items(),)
+        group = groups.setdefault(
+            (folder, is_present, renamed), Files(network, folder, [], is_present, renamed)
+        )
+        group.names.append(name)
+    partitions, columns = (
+        [Column(c.name, sql_type(c.stored_type), c.comment) for c in columns]
+        for columns in (table.partitions, table.columns)
+    )
+    row = f"one row is {table.row}"
+    return View(table.name, row, owner, partitions, columns, [*groups.values()])
+
+
+def _place(path: Path, owner: str | None) -> tuple[str | None, str, str]:
+    """Return a file's network, the network's folder, and the file's path in this folder."""
+    before, is_owned, rest = str(path.absolute()).rpartition(f"/{owner}=")
+    if not (owner and is_owned):
+        return None, str(path.absolute().parent), path.name
+    network, _, name = rest.partition("/")
+    return network, f"{before}/{owner}={network}", name
+
+
 def files_query(table: Table, files: list[Path]) -> str:
-    """Return the query that reads a table's files.
-
-    A column that a file of an earlier version lacks is null. To see the columns of files, DuckDB
-    opens each of them. Of files whose names show the present columns, it opens only the first, and
-    then those that a query needs.
-    """
-    types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
-    nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
-    present = [path for path in files if has_columns_of(table, path)]
-    earlier = [path for path in files if not has_columns_of(table, path)]
-    by_names: dict[tuple[tuple[str, str], ...], list[Path]] = defaultdict(list)
-    for path in earlier:
-        renamed = renamed_columns(table.name, read_metadata(path).schema.names)
-        by_names[(*renamed.items(),)].append(path)
-    parts = [
-        f"select {nulls} where false",
-        *([_read(table, present, True)] if present else []),
-        *(_read(table, group, False, renamed) for renamed, group in by_names.items()),
-    ]
-    return " union all by name ".join(parts)
-
-
-def _read(
-    table: Table,
-    files: list[Path],
-    same_columns: bool,
-    renamed: Iterable[tuple[str, str]] = (),
-) -> str:
-    """Return the query that reads files with their partition columns.
-
-    same_columns: all files have the same columns. renamed: columns with former names, and today's.
-    """
-    columns = ", ".join(f'"{former}" as "{name}"' for former, name in renamed)
-    rename = f"rename ({columns}) " if columns else ""
-    paths = ", ".join(map(_sql_string, duckdb_paths(files)))
-    hive = ", ".join(
-        f"{_sql_string(c.name)}: {_sql_string(sql_type(c.stored_type))}" for c in table.partitions
-    )
-    return (
-        f"select * {rename}from read_parquet([{paths}], union_by_name = {not same_columns}, "
-        f"hive_partitioning = true, hive_types = {{{hive}}})"
-    )
+    """Return the query that reads a table's files (see view_sql.query_of)."""
+    return view_sql.query_of(view_of(table, files))
 
 
 def duckdb_paths(files: Iterable[Path]) -> list[str]:
     """Return files' paths for DuckDB's read_parquet, to which *, ? and [ are wildcards."""
-    return [GLOB_CHARACTERS.sub(r"[\g<0>]", str(path.absolute())) for path in files]
+    return [quoted_path(str(path.absolute())) for path in files]
 
 
 def register_object_store(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
@@ -151,7 +132,3 @@ def sql_type(type_: pa.DataType) -> str:
     if pa.types.is_map(type_):
         return f"MAP({sql_type(type_.key_type)}, {sql_type(type_.item_type)})"
     return SQL_TYPES[type_]
-
-
-def _sql_string(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -1,7 +1,9 @@
 """The views that a choice of countries has, and the last line: a process that cannot write."""
 
+import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,17 @@ import pytest
 from test_warehouse import publish
 
 from infra.superset.country_views import FOLDERS_FILE, country_views_folder
+from schemas import LINKS, PARTITION_COLUMNS
+from spark_jobs.errors import UserError
+from spark_jobs.view_sql import (
+    DESCRIPTION,
+    create_views,
+    folders,
+    read_description,
+    restricted_views,
+)
 from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.views import view_of
 
 CONFINED = Path(__file__).parents[2] / "infra/superset/run_confined.py"
 COUNT = "select network, count(*) from {} group by all order by all"
@@ -100,6 +112,47 @@ def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     country_views_folder({"AA"}, views, tmp_path)
     assert second.exists()
     assert not first.exists()
+
+
+def test_a_view_whose_rows_belong_to_no_network_is_hidden_from_roles_of_countries(demo, views):
+    """Such as a view of a later table without the column of networks, of the same files."""
+    described = read_description(views)
+    table = dataclasses.replace(LINKS, name="later", partitions=PARTITION_COLUMNS[1:])
+    later = view_of(table, demo.warehouse.files(LINKS))
+    described = described._replace(views=[*described.views, later])
+    every = restricted_views(described, None)
+    some = restricted_views(described, {"AA", "BB", "CC"})
+    assert [view.name for view in every] == [*(view.name for view in some), "later"]
+    assert {files.network for view in some for files in view.files} == set(described.countries)
+    connection = duckdb.connect()
+    create_views(connection, every)
+    [(rows,)] = connection.execute("select count(*) from later").fetchall()
+    assert connection.execute("select count(*) from links").fetchall() == [(rows,)]
+    assert rows
+
+
+def test_a_network_of_unknown_country_is_hidden_from_roles_of_countries(views):
+    described = read_description(views)
+    known = {name: country for name, country in described.countries.items() if name != "bb-gprs"}
+    some = restricted_views(described._replace(countries=known), {"AA", "BB"})
+    assert all("network=aa-gprs" in folder for folder in folders(some))
+
+
+@pytest.mark.parametrize(
+    "change", [f"drop table {DESCRIPTION}", f"update {DESCRIPTION} set format = 0"]
+)
+@pytest.mark.parametrize("countries", [{"AA"}, set(), None])
+def test_views_of_another_version_are_refused_until_a_job_writes_them_again(
+    demo, views, tmp_path, change, countries
+):
+    other = tmp_path / VIEWS
+    shutil.copy(views, other)
+    with duckdb.connect(other) as connection:
+        connection.execute(change)
+    with pytest.raises(UserError, match="run giscope maintain") as refused:
+        country_views_folder(countries, other, tmp_path / "home")
+    assert "\n" not in str(refused.value)
+    assert not list((tmp_path / "home").rglob("*.*"))
 
 
 LANDLOCK = """

@@ -5,6 +5,7 @@ import sqlite3
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,9 +14,11 @@ from conftest import contents
 from schemas import RTO_VALUES, TABLES
 from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns, stored_names
 from spark_jobs.jobs import flows as job
+from spark_jobs.view_sql import Description, create_views, restricted_views
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.units import content_of
+from spark_jobs.warehouse.views import view_of
 
 FOLDERS = {now: former for former, now in FORMER_TABLES.items()}
 
@@ -62,6 +65,18 @@ def with_former_names(root: Path, path: str, catalog: sqlite3.Connection) -> Non
 def test_every_table_reads_as_before(demo, earlier):
     assert {path.parts[-4] for path in Warehouse(earlier).files(RTO_VALUES)} == {"timers"}
     assert contents(earlier) == contents(demo.warehouse.root)
+
+
+def test_a_country_has_its_rows_of_files_with_former_names(demo, earlier):
+    views = [view_of(table, files) for table, files in Warehouse(earlier).files_by_table().items()]
+    described = Description({"aa-gprs": "AA", "bb-gprs": "BB"}, views)
+    connection, whole = duckdb.connect(), demo.warehouse.connect()
+    create_views(connection, restricted_views(described, {"AA"}))
+    for name in TABLES:
+        asked = f"select hash(t) from {name} t where network = 'aa-gprs' order by all"
+        assert connection.execute(asked).fetchall() == whole.execute(asked).fetchall(), name
+        others = f"select count(*) from {name} where network <> 'aa-gprs'"
+        assert connection.execute(others).fetchall() == [(0,)], name
 
 
 def test_flows_are_made_of_packets_with_former_names(demo, earlier, networks, monkeypatch):

@@ -12,12 +12,14 @@ import pytest
 from test_warehouse import countries, data_files, publish
 
 from schemas import LEASES, TABLES
+from spark_jobs.sources import version
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
+from spark_jobs.warehouse.store import VIEW_SOURCES
 from spark_jobs.warehouse.units import content_of
-from spark_jobs.warehouse.views import sql_type
+from spark_jobs.warehouse.views import sql_type, view_of
 
 EARLIER = date(2004, 3, 1)
 DAYS = [EARLIER + timedelta(days=n) for n in range(1, 5)]
@@ -45,7 +47,8 @@ def test_every_view_and_column_has_a_comment(demo):
     with opened(demo.warehouse) as connection:
         views = connection.sql("select view_name, comment from duckdb_views() where not internal")
         columns = connection.sql("""
-            select table_name, column_name, comment from duckdb_columns() where not internal
+            select table_name, column_name, comment from duckdb_columns()
+            where not internal and schema_name = 'main'
         """)
         assert dict(views.fetchall()) == {t.name: f"one row is {t.row}" for t in TABLES.values()}
         assert set(columns.fetchall()) == {
@@ -53,6 +56,16 @@ def test_every_view_and_column_has_a_comment(demo):
             for table in TABLES.values()
             for column in (*table.partitions, *table.columns)
         }
+
+
+def test_rows_of_every_table_belong_to_a_network():
+    """And so to a country: users of some countries do not see a table that does not say so."""
+    owners = {name: view_of(table, []).owner for name, table in TABLES.items()}
+    assert owners == dict.fromkeys(TABLES, "network")
+
+
+def test_a_change_of_any_source_of_the_views_makes_them_again():
+    assert version() not in {version(source) for source in VIEW_SOURCES}
 
 
 def test_a_column_comment_holds_meaning_unit_and_source():

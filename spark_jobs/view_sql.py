@@ -1,0 +1,203 @@
+"""The tables' views in SQL, with the rows of all networks or of those of some countries only.
+
+A view is described by its columns and by its files, network by network. The warehouse stores this
+description in the file of its views (spark_jobs/warehouse/views.py), so that others can make views
+of some countries' rows and need not parse SQL. Superset's environment imports this module: it needs
+only DuckDB and the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_jobs.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+DESCRIPTION = "giscope.description"
+"""The table, in the file of the views, with their description."""
+FORMAT = 1
+"""The format of descriptions. Raise it if View, Files or Column change."""
+QUOTED_WILDCARDS = str.maketrans({character: f"[{character}]" for character in "*?["})
+
+
+class Column(NamedTuple):
+    """A column of a view, with its type in SQL."""
+
+    name: str
+    type: str
+    comment: str
+
+
+class Files(NamedTuple):
+    """Files of a view in one network's folder, which have the same names for its columns.
+
+    - network: the network to which their rows belong; None if they belong to no network
+    - folder: the folder of this network's rows, which holds no others
+    - names: the files' paths in the folder
+    - are_present: all have the view's present columns
+    - renamed: their former names of columns, and today's
+    """
+
+    network: str | None
+    folder: str
+    names: list[str]
+    are_present: bool
+    renamed: Sequence[Sequence[str]]
+
+
+class View(NamedTuple):
+    """The description of a view.
+
+    - owner: the column with the network to which a row belongs; None: rows belong to no network
+    - partitions: the columns that are in the names of the files' folders
+    - columns: the other columns
+    """
+
+    name: str
+    comment: str
+    owner: str | None
+    partitions: list[Column]
+    columns: list[Column]
+    files: list[Files]
+
+
+class Description(NamedTuple):
+    """The description of all views of a warehouse. countries: the country of each network."""
+
+    countries: Mapping[str, str]
+    views: list[View]
+
+
+def restricted_views(description: Description, countries: Set[str] | None) -> list[View]:
+    """Return the views with the files of these countries' networks only; None: all files.
+
+    A view whose rows belong to no network is left out, and so is a network of unknown country.
+    """
+    if countries is None:
+        return description.views
+    networks = {name for name, country in description.countries.items() if country in countries}
+    return [
+        view._replace(files=[files for files in view.files if files.network in networks])
+        for view in description.views
+        if view.owner
+    ]
+
+
+def folders(views: Iterable[View]) -> list[str]:
+    """Return the networks' folders that the views read, each also with its quoted name."""
+    found = {files.folder for view in views for files in view.files}
+    return sorted(found | {quoted_path(folder) for folder in found})
+
+
+def create_views(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -> None:
+    """Create the views with their comments, in one transaction: each waits for the disk."""
+    connection.begin()
+    for view in views:
+        connection.execute(";".join(_statements(view)))
+    connection.commit()
+
+
+def _statements(view: View) -> Iterator[str]:
+    name = identifier(view.name)
+    yield f"create view {name} as {query_of(view)}"
+    yield f"comment on view {name} is {string_literal(view.comment)}"
+    for column in (*view.partitions, *view.columns):
+        named = f"{name}.{identifier(column.name)}"
+        yield f"comment on column {named} is {string_literal(column.comment)}"
+
+
+def query_of(view: View) -> str:
+    """Return the query that reads a view's files.
+
+    A column that a file of an earlier version lacks is null. To see the columns of files, DuckDB
+    opens each of them. Of files that have the present columns, it opens only the first, and then
+    those that a query needs.
+    """
+    nulls = ", ".join(
+        f"cast(null as {column.type}) as {identifier(column.name)}"
+        for column in (*view.partitions, *view.columns)
+    )
+    read_together: dict[tuple[bool, tuple], list[str]] = defaultdict(list)
+    for files in view.files:
+        paths = [quoted_path(f"{files.folder}/{name}") for name in files.names]
+        read_together[files.are_present, (*map(tuple, files.renamed),)] += paths
+    reads = [
+        _read(view, paths, *kind)
+        for kind, paths in sorted(read_together.items(), key=lambda item: not item[0][0])
+    ]
+    return " union all by name ".join([f"select {nulls} where false", *reads])
+
+
+def _read(view: View, paths: list[str], are_present: bool, renamed: Iterable[Sequence[str]]) -> str:
+    """Return the query that reads files with their partition columns."""
+    columns = ", ".join(f"{identifier(then)} as {identifier(now)}" for then, now in renamed)
+    hive = ", ".join(f"{string_literal(c.name)}: {string_literal(c.type)}" for c in view.partitions)
+    return (
+        f"select * {f'rename ({columns}) ' if columns else ''}from read_parquet("
+        f"[{', '.join(map(string_literal, paths))}], union_by_name = {not are_present}, "
+        f"hive_partitioning = true, hive_types = {{{hive}}})"
+    )
+
+
+def write_description(connection: duckdb.DuckDBPyConnection, description: Description) -> None:
+    """Store the description in a database."""
+    schema = DESCRIPTION.partition(".")[0]
+    connection.execute(f"create schema {schema}")
+    connection.execute(
+        f"create table {DESCRIPTION} as select $1 as format, $2 as content",
+        [FORMAT, json.dumps(description)],
+    )
+
+
+def read_description(path: Path) -> Description:
+    """Return the description that is stored in a file of views.
+
+    Raises UserError if it is missing or of another format.
+    """
+    import duckdb
+
+    with duckdb.connect(path, read_only=True) as connection:
+        try:
+            [(format_, content)] = connection.execute(f"from {DESCRIPTION}").fetchall()
+        except duckdb.CatalogException:
+            format_ = None
+    if format_ != FORMAT:
+        raise UserError(
+            f"{path}: written by another version of giscope, so it is not known whose rows its "
+            "views have: run giscope maintain"
+        )
+    countries, views = json.loads(content)
+    return Description(countries, [_view(*fields) for fields in views])
+
+
+def _view(name: str, comment: str, owner: str | None, *details: list[list]) -> View:
+    partitions, columns, files = details
+    return View(
+        name,
+        comment,
+        owner,
+        [Column(*fields) for fields in partitions],
+        [Column(*fields) for fields in columns],
+        [Files(*fields) for fields in files],
+    )
+
+
+def quoted_path(path: str) -> str:
+    """Return a path for DuckDB's read_parquet, to which *, ? and [ are wildcards."""
+    return path.translate(QUOTED_WILDCARDS)
+
+
+def identifier(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def string_literal(value: str) -> str:
+    """Return a string as a literal of SQL."""
+    return "'" + value.replace("'", "''") + "'"
