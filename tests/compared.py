@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from spark_jobs.figures.sql_functions import register
 from spark_jobs.report.selection import Selection, ShownNetwork
 from spark_jobs.warehouse import Warehouse
 
@@ -40,6 +41,7 @@ def of_other_users(true: float, draws: int) -> pd.DataFrame:
 def selection_of(metrics: pd.DataFrame) -> Selection:
     """Return a selection whose mart `metrics` is the frame."""
     connection = duckdb.connect()
+    register(connection)
     connection.register("frame", metrics)
     connection.execute("create table metrics as select * replace (date::date as date) from frame")
     days: list[date] = sorted(metrics["date"].unique())

@@ -408,8 +408,10 @@ def test_files_that_an_image_copies_or_runs_exist(dockerfile):
 
 def test_supersets_image_has_the_modules_that_its_settings_import():
     """Those of giscope, which its environment lacks, and the modules that these import."""
-    (modules,) = re.findall(r"COPY (spark_jobs/__init__.py (?:.|\n)*?[^\\])\n", STAGES["superset"])
-    modules = modules.replace("\\\n", " ")
+    stage = STAGES["superset"].replace("\\\n", " ")
+    copies = [line.split()[1:] for line in re.findall(r"COPY spark_jobs/.*", stage)]
+    assert all(f"{Path(path).parent}/" == target for *paths, target in copies for path in paths)
+    copied = {path for *paths, _ in copies for path in paths}
     waiting, seen = (
         [Path("infra/superset/superset_config.py"), Path("infra/superset/init.py")],
         set(),
@@ -425,7 +427,7 @@ def test_supersets_image_has_the_modules_that_its_settings_import():
         waiting += [path for path in imported if (ROOT / path).is_file() and path not in seen]
     needed = {str(path) for path in seen if path.parts[0] == "spark_jobs"}
     assert needed
-    assert {*needed, "spark_jobs/__init__.py"} == set(modules.split()[:-1])
+    assert copied == needed | {f"{Path(path).parent}/__init__.py" for path in needed}
 
 
 def test_scripts_that_services_run_exist():

@@ -17,6 +17,7 @@ from conftest import CAPTURES, ROOT
 from schemas import FROM_ZEEK_LOGS, TABLES
 from spark_jobs import cli
 from spark_jobs.engine.memory import WORKER_KILLED
+from spark_jobs.figures.sql_functions import register
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables import ROWS
@@ -42,6 +43,7 @@ LIMITS = Limits.of(SUPERSET_SECONDS, MEMORY)
 def test_query_answers_on_the_shipped_captures(demo, query):
     """Some rows, and a value in every column; within the limits of a query."""
     with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
+        register(connection)
         answer = connection.sql(query).to_arrow_table()
     assert len(answer)
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []

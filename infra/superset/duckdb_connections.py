@@ -20,6 +20,7 @@ from country_views import FOLDERS_FILE, countries_key, country_views_folder, pub
 from duckdb_engine import ConnectionWrapper, CursorWrapper
 from statements import QueryRefused, require_query
 
+from spark_jobs.figures.sql_functions import register
 from spark_jobs.query_limits import (
     MEMORY,
     MEMORY_VARIABLE,
@@ -143,11 +144,12 @@ def last_publication() -> str:
 
 
 def _are_settings_locked(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether another open connection, which shares DuckDB's settings, has set them."""
+    """Return whether another open connection has set them; it shares settings and functions."""
     return connection.execute("select current_setting('lock_configuration')").fetchone()[0]
 
 
 def _set_and_lock(connection: duckdb.DuckDBPyConnection, folders: list[str]) -> None:
+    register(connection)
     for setting, value in {
         "timezone": "'UTC'",
         "temp_directory": string_literal(str(HOME / "tmp")),

@@ -1,4 +1,4 @@
-"""Means and shares with confidence intervals, as SQL that agrees with `estimators/by_user.py`.
+"""Means and shares with confidence intervals, as SQL.
 
 A dataset has a row for each group of a table, with the text of each value and its interval. The
 interval needs sums by user group, because the values of one user are alike. So a page's filters
@@ -8,17 +8,7 @@ must apply before these sums, not to the dataset's rows: `FILTERS_MARK` puts the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import stats
-
 from spark_jobs.dashboards.parts import Metric, literal
-from spark_jobs.estimators.by_user import (
-    CONFIDENCE,
-    MIN_EFFECTIVE_GROUPS,
-    MIN_SAMPLES,
-    MIN_USERS,
-    ROUNDING,
-)
 from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE
 
@@ -83,26 +73,6 @@ def share_ratio(name: str, part: str, whole: str, measured: str = "flows") -> Ra
     return Ratio(name, part, whole, measured, share=True, scale=100)
 
 
-def polynomial_sql(x: np.ndarray, y: np.ndarray, degree: int, argument: str) -> str:
-    """Return SQL of the polynomial that fits points best; argument: its variable, as SQL."""
-    terms = [f"{float(term):.8f}" for term in np.polyfit(x, y, degree)]
-    text = terms[0]
-    for term in terms[1:]:
-        text = f"({text}) * {argument} + {term}"
-    return text
-
-
-def t_quantile_sql() -> str:
-    """Return SQL of the quantile of Student's t for CONFIDENCE, of the column `freedom`.
-
-    The quantile's logarithm is nearly a polynomial of 1 / freedom. The error is below 0.0001 %, so
-    the rounded ends of intervals are the report's.
-    """
-    u = np.linspace(0.0005, 1, 2000)
-    logarithm = np.log(stats.t.ppf((1 + CONFIDENCE) / 2, 1 / u))
-    return f"exp({polynomial_sql(u, logarithm, 8, '(1 / freedom)')})"
-
-
 def decimal_places(value: str, digits: int) -> str:
     """Return SQL of the decimal places that show `digits` significant digits; at most four."""
     return (
@@ -117,26 +87,12 @@ def format_number(value: str, decimals: str) -> str:
     return f"if({value} < 0 and regexp_matches({shown}, '[1-9]'), '{MINUS}', '') || {shown}"
 
 
-def _beta_quantile(z: float, a: str, b: str, fallback: int) -> str:
-    """Return SQL of the quantile of the beta distribution of a and b at the normal deviate z.
-
-    The quantile follows from that of the F distribution, which is nearly the cube of a ratio of
-    normal variables (Paulson 1942). The error is at most a hundredth of an interval's width.
-    fallback: value if the approximation has no solution.
-    """
-    c1, c2 = f"(1 / (9 * ({a})))", f"(1 / (9 * ({b})))"
-    p, q = f"(1 - {c1})", f"(1 - {c2})"
-    divisor = f"({q} ** 2 - {z * z:.6f} * {c2})"
-    root = f"sqrt(greatest({c1} * {q} ** 2 + {c2} * {p} ** 2 - {z * z:.6f} * {c1} * {c2}, 0))"
-    cube = f"(greatest({p} * {q} + ({z:.6f}) * {root}, 0) / {divisor}) ** 3"
-    f = f"(({a}) * {cube})"
-    return f"if(({b}) < 0.2 or {divisor} <= 0, {fallback}, {f} / (({b}) + {f}))"
-
-
 def estimates(rows: str, group_columns: Sequence[str], ratios: Sequence[Ratio]) -> str:
     """Return SQL of estimates: a row for each group and ratio, with value, low and high.
 
     A group with too few samples or users has no row.
+    The connection needs the functions of `figures/sql_functions.py`.
+
     rows: SQL of sums by user_group.
     group_columns: columns of these rows that define the groups.
     """
@@ -145,9 +101,6 @@ def estimates(rows: str, group_columns: Sequence[str], ratios: Sequence[Ratio]) 
     ]
     keys = ", ".join(name for name in group_columns if name not in properties)
     property_values = "".join(f", any_value({name}) as {name}" for name in properties)
-    property_columns = "".join(f", {name}" for name in properties)
-    z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
-    alpha = (1 - CONFIDENCE) / 2
     sums = ",\n        ".join(
         f"sum(({sql})::double) as {part}_{n}"
         for n, r in enumerate(ratios)
@@ -157,56 +110,22 @@ def estimates(rows: str, group_columns: Sequence[str], ratios: Sequence[Ratio]) 
             ("measured", r.measured),
         )
     )
-    measures = " union all ".join(
-        f"""
-    select {keys}{property_columns}, user_group, day,
-        {literal(r.name)} as ratio, {str(r.share).lower()} as share,
-        numerator_{n} as numerator, denominator_{n} as denominator, measured_{n} as measured
-    from summed"""
+    intervals = ",\n        ".join(
+        f"{{'ratio': {literal(r.name)}, 'interval': {'share' if r.share else 'mean'}_interval("
+        f"list(numerator_{n}), list(denominator_{n}), list(measured_{n}))}}"
         for n, r in enumerate(ratios)
     )
     return f"""
 with summed as (
-    select {keys}{property_values}, user_group, max(day) as day,
+    select {keys}{property_values}, user_group,
         {sums}
     from ({rows}) group by {keys}, user_group
-), measures as ({measures}
-), user_groups as (
-    select * from measures where denominator > 0
-), means as (
-    -- effective_groups: number of user groups with equal weights that would give the same error
-    select {keys}{property_values}, ratio, share, max(day) as day, sum(measured) as measured,
-        count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as mean,
-        sum(denominator) ** 2 / sum(denominator ** 2) as effective_groups
-    from user_groups group by {keys}, ratio, share
-), errors as (
-    -- jackknife over the user groups (HC3)
-    select {keys}, ratio,
-        sqrt(sum(((numerator - mean * denominator) / nullif(1 - denominator / whole, 0)) ** 2))
-            / any_value(whole) as error
-    from user_groups join means using ({keys}, ratio) group by all
-), sufficient as (
-    -- groups with enough data to show an estimate; half: half the width of the interval
-    select * exclude (mean), if(share, least(greatest(mean, 0), 1), mean) as value,
-        greatest(effective_groups - 1, 1) as freedom, error * {t_quantile_sql()} as half,
-        value * (1 - value) as spread
-    from means join errors using ({keys}, ratio)
-    where measured >= {MIN_SAMPLES} and groups >= {MIN_USERS}
-        and (share or effective_groups >= {MIN_EFFECTIVE_GROUPS})
-), samples as (
-    -- n: number of independent samples for which a share would have the same error
-    select *, if(spread > {ROUNDING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
-        if(spread > {ROUNDING}, value, round(value)) as p, p * n as x
-    from sufficient
+), intervals as materialized (
+    select {keys}{property_values}, unnest([{intervals}]) as estimate
+    from summed group by {keys}
 )
-select {", ".join(group_columns)}, ratio, day, value,
-    case when not share then if(value > 0, value / exp(half / value), value - half)
-        when x = 0 then 0 when x = n then {alpha} ** (1 / n)
-        else {_beta_quantile(-z, "x", "n - x + 1", 0)} end as low,
-    case when not share then if(value > 0, value * exp(half / value), value + half)
-        when x = n then 1 when x = 0 then 1 - {alpha} ** (1 / n)
-        else {_beta_quantile(z, "x + 1", "n - x", 1)} end as high
-from samples
+select {", ".join(group_columns)}, estimate.ratio, unnest(estimate.interval)
+from intervals where estimate.interval.value is not null
 """
 
 

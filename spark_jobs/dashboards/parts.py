@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS
+from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 
 FormData = dict[str, Any]
 """Settings of a chart, as Superset stores them."""

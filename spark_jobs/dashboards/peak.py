@@ -1,13 +1,8 @@
 """The page that compares peak with off-peak, as SQL over the mart `metrics`.
 
-The SQL gives the report's differences, as `estimators/differences.py` defines them: ratios of sums,
-errors that allow for the values of one user group being alike (CR1), Student's t, and Holm's
-procedure (1979) for which differences are beyond chance. It is SQL so that the numbers follow the
-mart, the selected days and the networks that the reader may see.
+The SQL calls the functions of `figures/sql_functions.py` for the sums by user group, so that the
+numbers follow the mart, the selected days and the networks that the reader may see.
 """
-
-import numpy as np
-from scipy import stats
 
 from spark_jobs.dashboards.charts import bars, heat_map, lines, raw_table
 from spark_jobs.dashboards.colours import BAND_COLOURS, BAND_SUFFIXES
@@ -19,8 +14,6 @@ from spark_jobs.dashboards.intervals import (
     decimal_places,
     estimates,
     format_number,
-    polynomial_sql,
-    t_quantile_sql,
 )
 from spark_jobs.dashboards.parts import (
     Dashboard,
@@ -32,8 +25,9 @@ from spark_jobs.dashboards.parts import (
     if_enough_data,
     literal,
 )
-from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
-from spark_jobs.estimators.differences import MIN_GROUPS_FOR_INTERVAL
+from spark_jobs.figures.statistics import (
+    CONFIDENCE,
+)
 from spark_jobs.report.compare import OFF_PEAK, PEAK
 from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
@@ -63,41 +57,11 @@ UNITS_CTE = f"""units(place, metric, title, unit, step, scale, more, less) as (
 )"""
 
 
-def _normal_deviate_of_t(t: str, freedom: str) -> str:
-    """Return SQL of the normal deviate with the same tail probability as a value of Student's t.
-
-    From two degrees of freedom on by Hill (1970, Algorithm 395). Below, by the logarithm of the
-    probability, interpolated between those of one and of two degrees of freedom, which are exact.
-    """
-    a = f"({freedom} - 0.5)"
-    w = f"({a} * ln(1 + {t} ** 2 / {freedom}))"
-    b = f"(48 * {a} ** 2)"
-    series = f"((-0.4 * {w} - 3.3) * {w} - 24) * {w} - 85.5"
-    hill = f"sqrt({w}) * (1 + ({w} + 3 + ({series}) / (0.8 * {w} ** 2 + 100 + {b})) / {b})"
-    one = f"ln(atan(1 / {t}) / pi())"
-    two = f"-ln(2 + {t} ** 2 + {t} * sqrt(2 + {t} ** 2))"
-    between = f"(2 - {freedom}) * {one} + ({freedom} - 1) * {two}"
-    return f"case when {freedom} < 2 then {_normal_deviate_of_tail(between)} else {hill} end"
-
-
-def _normal_deviate_of_tail(logarithm: str) -> str:
-    """Return SQL of the normal deviate that is exceeded with a probability below a half.
-
-    logarithm: logarithm of the probability, as SQL. The deviate is nearly a polynomial of
-    sqrt(-2 * logarithm); the error is below 0.00001.
-    """
-    roots = np.linspace(1.17, 8, 2000)
-    deviates = stats.norm.isf(np.exp(-(roots**2) / 2))
-    return polynomial_sql(roots, deviates, 9, f"sqrt(-2 * ({logarithm}))")
-
-
 def _value_with_unit(value: str) -> str:
     number = format_number(value, decimal_places(value, 3))
     return f"coalesce({number} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
 
 
-LOG_LEVEL = f"ln({(1 - CONFIDENCE) / 2:.5g} / greatest(tests - rank + 1, 1))"
-"""SQL of the logarithm of the one-sided level at which a difference of a rank is tested."""
 COMPARED_SQL = f"""
 with {UNITS_CTE}, spans(days, since) as (
     select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
@@ -110,59 +74,24 @@ with {UNITS_CTE}, spans(days, since) as (
     select days, network, country, access, metric, period, user_group, max(date) as date,
         sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
     from daily join spans on date >= since group by all having sum(denominator) > 0
-), halves as (
-    -- effective_groups: number of user groups with equal weights that would give the same error
-    select days, network, country, access, metric, period, max(date) as date,
-        count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as ratio,
-        if(sum(measured) >= {MIN_SAMPLES} and count(*) >= {MIN_USERS}, ratio, null) as value,
-        sum(denominator) ** 2 / sum(denominator ** 2) as effective_groups
-    from user_groups group by all
-), scores as (
-    -- contribution of each user group to the difference
-    select days, network, metric, user_group,
-        sum(if(period = 'peak', 1, -1) * (numerator - ratio * denominator) / whole) as score
-    from user_groups join halves using (days, network, metric, period)
-    group by all
-), errors as (
-    select days, network, metric, count(*) as clusters, sum(score ** 2) as squares
-    from scores group by all
 ), pairs as (
-    select days, network, country, access, metric, max(date) as date, sum(groups) as n,
+    select days, network, country, access, metric, max(date) as date,
         count(*) filter (period = 'peak') as peaks,
         count(*) filter (period = 'off_peak') as off_peaks,
-        max(value) filter (period = 'peak') as first,
-        max(value) filter (period = 'off_peak') as second,
-        min(groups) as min_groups, greatest(min(effective_groups) - 1, 1) as freedom
-    from halves group by all
-), rough as (
-    -- error with the correction for few user groups (CR1)
-    select *, first - second as difference,
-        sqrt(squares * clusters / (clusters - 1) * (n - 1) / (n - 2)) as rough
-    from pairs join errors using (days, network, metric)
-), certain as (
-    select *, if(peaks = 1 and off_peaks = 1 and difference is not null
-        and min_groups >= {MIN_GROUPS_FOR_INTERVAL} and rough > 0, rough, null) as error
-    from rough
-), tested as (
-    select *, error * {t_quantile_sql()} as half_width, abs(difference) / error as t from certain
-), differences as (
-    select *, {_normal_deviate_of_t("t", "freedom")} as deviate from tested
-), ranked as (
-    -- rank of each difference among those of the same days, the least likely by chance first
-    select *, row_number() over (partition by days order by deviate desc nulls last) as rank,
-        count(deviate) over (partition by days) as tests
-    from differences
-), ordered as (
-    select *, {_normal_deviate_of_tail(LOG_LEVEL)} as limit_of_chance
-    from ranked
+        difference_interval(list(user_group), list(period = 'peak'), list(numerator),
+            list(denominator), list(measured)) as compared
+    from user_groups group by all
+), differences as materialized (
+    select days, network, country, access, metric, date, peaks, off_peaks, unnest(compared)
+    from pairs
+), limits as (
+    select days, limit_of_chance(list(p)) as limit_of_chance from differences group by days
 ), judged as (
-    select *, error is not null and bool_and(coalesce(deviate >= limit_of_chance,
-        false)) over (partition by days order by rank) as significant
-    from ordered
+    select *, first - second as difference, coalesce(p < limit_of_chance, false) as significant
+    from differences join limits using (days)
 ), scaled as (
-    select * exclude (first, second, difference, half_width),
-        first * scale as first, second * scale as second, difference * scale as difference,
-        (difference - half_width) * scale as low, (difference + half_width) * scale as high,
+    select * replace (first * scale as first, second * scale as second,
+            difference * scale as difference, low * scale as low, high * scale as high),
         100 * difference / nullif(second, 0) as percent
     from judged join units using (metric)
 ), shown as (
@@ -177,7 +106,7 @@ with {UNITS_CTE}, spans(days, since) as (
             when peaks = 0 then 'nothing to compare: no peak data'
             when off_peaks = 0 then 'nothing to compare: no off-peak data'
             when difference is null then 'too few to compare'
-            when error is null then 'too few users to say how sure the difference is'
+            when p is null then 'too few users to say how sure the difference is'
             when not significant and low <= 0 and high >= 0
                 then 'no difference beyond chance (' || {format_number("low", "places")} || ' … '
                     || {format_number("high", "places")} || '{NO_BREAK_SPACE}' || step || ')'
@@ -205,7 +134,7 @@ COMPARED = Dataset(
 )
 
 BY_DAY = estimates(
-    f"""select network, country, access, date, date as day, metric, user_group, measured,
+    f"""select network, country, access, date, metric, user_group, measured,
     replace(period, '_', '-') as hours, numerator, denominator
     from metrics where true {FILTERS_MARK}""",
     ["network", "country", "access", "date", "metric", "hours"],

@@ -24,7 +24,7 @@ from spark_jobs.dashboards.parts import (
     label_sql,
     literal,
 )
-from spark_jobs.estimators.by_user import MIN_SAMPLES
+from spark_jobs.figures.statistics import MIN_SAMPLES
 
 
 def _with_spaces(names: Iterable[str]) -> list[str]:

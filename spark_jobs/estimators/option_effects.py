@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from spark_jobs.estimators.by_user import CONFIDENCE
+from spark_jobs.figures.statistics import t_quantile
 
 MIN_GROUPS = 5
 """Minimum number of groups of users on each side of a comparison.
@@ -222,7 +222,7 @@ def _difference(
         return Difference(None)
     estimate, error = fit
     degrees_of_freedom = min(2 * min_users - 2, int(groups.max()))
-    half_width = scipy.special.stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2) * error
+    half_width = float(t_quantile(degrees_of_freedom)) * error
     return Difference(
         *(float(np.expm1(x)) for x in (estimate, estimate - half_width, estimate + half_width))
     )

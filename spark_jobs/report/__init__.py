@@ -21,7 +21,13 @@ PLOTS = "plots"
 """Folder of the pages of the report's examples, beside the report."""
 REPORT_TABLES = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
 """Tables that REPORT shows."""
-CODE_FOLDERS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
+CODE_FOLDERS = (
+    "schemas",
+    "spark_jobs/report",
+    "spark_jobs/figures",
+    "spark_jobs/estimators",
+    "spark_jobs/marts",
+)
 """Folders of the code that makes REPORT."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.errors import UserError
-from spark_jobs.estimators.differences import Difference, Sums, difference, significant
+from spark_jobs.figures.statistics import Difference, Sums, difference, significant
 from spark_jobs.marts import SHARED_VIEWS, SMALL_VIEWS, sql_text
 from spark_jobs.marts.functions import duckdb_statements
 from spark_jobs.report.metrics import SHOWN_METRICS
@@ -22,6 +22,7 @@ from spark_jobs.report.selection import Selection, ShownNetwork
 
 PERIODS = {"peak": "peak", "off-peak": "off_peak", "other": "other"}
 OPTIONS = ("sack", "timestamps", "mss", "window")
+SUMS_COLUMNS = ("numerator", "denominator", "measured", "user_group")
 KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
 
@@ -227,7 +228,7 @@ def sums_by(
     numbers of the source (`user_group`), so that a network's group has one number in all subsets.
     """
     answer = selection.connection.sql(f"""
-        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured,
+        select {", ".join(keys)}, user_group, sum(measured)::double as measured,
             sum(numerator) as numerator, sum(denominator) as denominator
         from {source} where {where} group by all
         having sum(denominator) > 0 order by {", ".join(keys)}
@@ -238,12 +239,7 @@ def sums_by(
     return [
         (
             labels[start],
-            Sums(
-                answer["user_group"][start:end],
-                answer["numerator"][start:end],
-                answer["denominator"][start:end],
-                int(answer["measured"][start:end].sum()),
-            ),
+            Sums(*(answer[column][start:end] for column in SUMS_COLUMNS)),
         )
         for start, end in zip(starts, ends, strict=True)
     ]

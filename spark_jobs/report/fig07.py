@@ -3,8 +3,8 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
+from spark_jobs.figures.statistics import UNKNOWN, Estimate
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
 from spark_jobs.report.page_elements import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import floor, log10
 
-from spark_jobs.estimators.differences import Difference, Interval
+from spark_jobs.figures.statistics import Difference, Interval
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 MINUS = "\N{MINUS SIGN}"

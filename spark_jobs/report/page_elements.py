@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.utils import PlotlyJSONEncoder
 
-from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
+from spark_jobs.figures.statistics import CONFIDENCE, MIN_SAMPLES, MIN_USERS
 
 NOT_MEASURED = "\N{EN DASH}"
 TOO_FEW = "too few"

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS, enough
+from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS, enough
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, split_by_hours
 from spark_jobs.report.page_elements import (

@@ -8,8 +8,9 @@ from math import exp
 
 import numpy as np
 
-from spark_jobs.estimators import by_user
-from spark_jobs.estimators.by_user import UNKNOWN, Estimate, enough
+from spark_jobs.estimators.by_user import GROUPS
+from spark_jobs.figures import statistics
+from spark_jobs.figures.statistics import UNKNOWN, Estimate, enough
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED, TOO_FEW
 from spark_jobs.report.selection import Selection
 
@@ -31,7 +32,7 @@ def count_group_bits(rows: Rows) -> int:
     bits = 0
     for row in rows:
         bits |= row["user_groups"]
-    return (bits & ((1 << by_user.GROUPS) - 1)).bit_count()
+    return (bits & ((1 << GROUPS) - 1)).bit_count()
 
 
 def users_text(rows: Rows) -> str:
@@ -47,9 +48,7 @@ def are_enough(rows: Rows, samples: str = "flows") -> bool:
 
 def mean(rows: Rows, total: str, weight: str = "flows", samples: str = "flows") -> Estimate:
     """Return the mean: the sum of the column `total` over that of the column `weight`."""
-    if not are_enough(rows, samples):
-        return UNKNOWN
-    return by_user.mean(*_sums_by_group(rows, column(total), column(weight)))
+    return statistics.mean(*_sums_by_group(rows, column(total), column(weight), column(samples)))
 
 
 Value = Callable[[dict], float]
@@ -70,14 +69,12 @@ FLOW_COUNT = column("flows")
 
 def share(rows: Rows, part: Value, whole: Value = FLOW_COUNT) -> Estimate:
     """Return the share: the rows' sum of `part` over their sum of `whole`."""
-    if not enough(sum(map(whole, rows)), count_user_groups(rows)):
-        return UNKNOWN
-    return by_user.share(*_sums_by_group(rows, part, whole))
+    return statistics.share(*_sums_by_group(rows, part, whole, whole))
 
 
 def quantile(rows: Rows, q: float) -> Estimate:
     """Return the value below which a share q of the mart distributions' rows lies."""
-    if not are_enough(rows, "samples"):
+    if not rows:
         return UNKNOWN
     first = min(row["bin"] for row in rows)
     bins = max(row["bin"] for row in rows) - first + 1
@@ -86,7 +83,8 @@ def quantile(rows: Rows, q: float) -> Estimate:
     for row in rows:
         weights[groups[row["network"], row["user_group"]], row["bin"] - first] += row["weight"]
     edges = np.array([exp((first + k) / BINS) for k in range(bins + 1)])
-    return by_user.quantile(weights, edges, q)
+    (samples,) = _sums_by_group(rows, column("samples"))
+    return statistics.quantile(weights, edges, samples, q)
 
 
 def distributions(selection: Selection, *measures: str) -> list[dict]:

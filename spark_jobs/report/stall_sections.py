@@ -5,7 +5,7 @@ Sources: Zhou et al., CoNEXT 2015; Wennström, Brunstrom and Rendón on preempti
 
 from typing import Any
 
-from spark_jobs.estimators.by_user import UNKNOWN, enough
+from spark_jobs.figures.statistics import UNKNOWN, enough
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Hours, split_by_hours
 from spark_jobs.report.page_elements import (

@@ -12,15 +12,14 @@ from math import sqrt
 
 import plotly.graph_objects as go
 
-from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.option_effects import (
-    CONFIDENCE,
     MIN_GROUPS,
     Difference,
     Effect,
     Side,
     effects,
 )
+from spark_jobs.figures.statistics import CONFIDENCE, UNKNOWN, Estimate
 from spark_jobs.report import paper
 from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.page_elements import (

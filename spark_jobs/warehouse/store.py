@@ -350,11 +350,14 @@ class Warehouse:
         return self._storage.lock_version()
 
     def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
-        """Return a DuckDB connection with views of some files of some tables."""
+        """Return a DuckDB connection with views of some files, and the statistics' functions."""
         import duckdb
+
+        from spark_jobs.figures.sql_functions import register
 
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
+        register(connection)
         register_object_store(connection, self.root)
         create_views(connection, tables)
         return connection

@@ -162,6 +162,7 @@ def slowest_query(views: Path) -> tuple[str, Used]:
     datasets = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
     used = {}
     with duckdb.connect(views, read_only=True) as connection:
+        register(connection)
         for name, dataset in datasets.items():
             columns = connection.sql(dataset.sql).columns
             keys = ", ".join(key for key in ("network", "series") if key in columns)

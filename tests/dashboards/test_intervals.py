@@ -1,4 +1,4 @@
-"""Means and shares in the dashboards' SQL are those of the estimators."""
+"""Means and shares in the dashboards' SQL: values, intervals, and what is too little to show."""
 
 import datetime
 
@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from spark_jobs.dashboards.intervals import (
     FILTERS_MARK,
@@ -15,7 +16,8 @@ from spark_jobs.dashboards.intervals import (
     share_ratio,
     to_superset_template,
 )
-from spark_jobs.estimators.by_user import Estimate, mean, share
+from spark_jobs.figures.sql_functions import register
+from spark_jobs.report import samples
 
 DAY = datetime.date(2004, 3, 1)
 ROWS = "select network, user_group, date as day, flows, part, total, weight from sums"
@@ -24,6 +26,7 @@ RATIOS = [share_ratio("share", "part", "flows"), Ratio("mean", "total", "weight"
 
 def asked(sums: pd.DataFrame, sql: str) -> list[dict]:
     connection = duckdb.connect()
+    register(connection)
     connection.register("frame", sums)
     connection.execute("create table sums as select * replace (date::date as date) from frame")
     return connection.execute(sql).df().replace({np.nan: None}).to_dict("records")
@@ -46,25 +49,53 @@ def made_up(seed: int) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def agree(shown: dict | None, expected: Estimate) -> None:
-    if expected.value is None:
-        assert shown is None
-        return
-    assert shown is not None
-    assert shown["value"] == pytest.approx(expected.value)
-    width = expected.high - expected.low
-    for end in ("low", "high"):
-        assert shown[end] == pytest.approx(getattr(expected, end), rel=1e-4, abs=0.02 * width)
+def written_out(part: np.ndarray, whole: np.ndarray, share: bool) -> tuple[float, ...] | None:
+    """Value, low and high from the groups' sums, with each group left out in turn."""
+    groups = len(whole)
+    effective = whole.sum() ** 2 / (whole**2).sum()
+    if groups < 3 or (effective < 2 and not share):
+        return None
+    value = part.sum() / whole.sum()
+    without = [(part.sum() - p) / (whole.sum() - w) for p, w in zip(part, whole, strict=True)]
+    error = np.sqrt(sum((one - value) ** 2 for one in without))
+    t = stats.t.ppf(0.975, max(effective - 1, 1))
+    if not share:
+        factor = np.exp(t * error / value)
+        return value, value / factor, value * factor
+    samples = groups
+    if 0 < value < 1 and error > 1e-9:
+        samples = value * (1 - value) / error**2 * (stats.norm.ppf(0.975) / t) ** 2
+    low = stats.beta.ppf(0.025, value * samples, (1 - value) * samples + 1) if value > 0 else 0
+    high = stats.beta.ppf(0.975, value * samples + 1, (1 - value) * samples) if value < 1 else 1
+    return value, low, high
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_intervals_are_those_of_the_estimators(seed):
+def test_dashboard_and_report_have_the_intervals_that_are_written_out(seed):
     sums = made_up(seed)
     shown = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
     by_group = sums.groupby("user_group")[["flows", "part", "total", "weight"]].sum()
     columns = {name: by_group[name].to_numpy(float) for name in by_group}
-    agree(shown.get("share"), share(columns["part"], columns["flows"]))
-    agree(shown.get("mean"), mean(columns["total"], columns["weight"]))
+    rows = sums.to_dict("records")
+    for name, in_report, expected in (
+        (
+            "share",
+            samples.share(rows, samples.column("part")),
+            written_out(columns["part"], columns["flows"], share=True),
+        ),
+        (
+            "mean",
+            samples.mean(rows, "total", "weight"),
+            written_out(columns["total"], columns["weight"], share=False),
+        ),
+    ):
+        if expected is None:
+            assert name not in shown
+            assert in_report.value is None
+        else:
+            for end, value in zip(("value", "low", "high"), expected, strict=True):
+                assert shown[name][end] == pytest.approx(value, rel=1e-9, abs=1e-9)
+                assert getattr(in_report, end) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
 def test_nothing_is_said_of_two_users_or_of_four_samples():

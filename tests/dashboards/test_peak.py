@@ -39,13 +39,13 @@ def agree(selection: Selection) -> int:
         assert row["significant"] == comparison.significant
         scale = SHOWN_METRICS[comparison.metric].unit.scale
         theirs = comparison.difference
-        assert row["peak"] == (theirs.first and pytest.approx(scale * theirs.first))
-        assert row["off_peak"] == (theirs.second and pytest.approx(scale * theirs.second))
+        assert row["peak"] == (theirs.first and pytest.approx(scale * theirs.first, rel=1e-9))
+        assert row["off_peak"] == (theirs.second and pytest.approx(scale * theirs.second, rel=1e-9))
         if theirs.interval:
             reach = scale * (theirs.interval.high - theirs.interval.low) / 2
             for end in ("low", "high"):
                 expected = scale * getattr(theirs.interval, end)
-                assert row[end] == pytest.approx(expected, abs=1e-6 * reach)
+                assert row[end] == pytest.approx(expected, rel=1e-9, abs=1e-9 * reach)
     assert all(row["sentence"].startswith("nothing to compare: no ") for row in shown.values())
     return len(found)
 
@@ -54,11 +54,11 @@ def agree_with_regression(comparison: Comparison, plain: pd.Series) -> None:
     """A comparison of the report is the regression's."""
     theirs = comparison.difference
     for value, name in ((theirs.first, "first"), (theirs.second, "second")):
-        assert value == (None if pd.isna(plain[name]) else pytest.approx(plain[name]))
+        assert value == (None if pd.isna(plain[name]) else pytest.approx(plain[name], rel=1e-9))
     assert (theirs.interval is None) == pd.isna(plain["low"])
     if theirs.interval:
         ends = theirs.interval.low, theirs.interval.high
-        assert ends == pytest.approx((plain["low"], plain["high"]), rel=1e-6, abs=1e-12)
+        assert ends == pytest.approx((plain["low"], plain["high"]), rel=1e-9, abs=1e-12)
     assert comparison.significant == plain["claimed"]
 
 

@@ -433,9 +433,15 @@ assert "stopped after 3 s" in stopped[0], stopped
 assert ask("select 1") == [(1,)]
 """
 )
+MEANS = f"""
+    select mean_interval([i, i + 1, i + 2], [1, 1, 1], [j, 5, 5]).value from {CROSS_JOIN}
+"""
+LONG_MEANS = LIMITED + f"ask({f'select count(*) from ({MEANS}) t(v) where v < 0'!r})"
 
 
-@pytest.mark.parametrize("script", [LONG_QUERY, LONG_FETCH], ids=["runs", "is fetched"])
+@pytest.mark.parametrize(
+    "script", [LONG_QUERY, LONG_FETCH, LONG_MEANS], ids=["runs", "is fetched", "calls Python"]
+)
 def test_a_long_query_is_stopped(server, script):
     seconds = {"GISCOPE_QUERY_SECONDS": "1"}
     with pytest.raises(AssertionError, match=r"stopped after 1 s: .* GISCOPE_QUERY_SECONDS"):
@@ -444,3 +450,27 @@ def test_a_long_query_is_stopped(server, script):
 
 def test_another_analysts_query_goes_on_meanwhile(server):
     run(server, "-c", TWO_ANALYSTS, GISCOPE_QUERY_SECONDS="3")
+
+
+MEANS_OF_TWO = (
+    LIMITED
+    + f"""
+import gc
+from concurrent.futures import ThreadPoolExecutor
+first = duckdb_connections.connect(None)
+last = duckdb_connections.connect(None).cursor()
+first.close()
+del first
+gc.collect()
+sql = {f"select sum(v) from ({MEANS} limit 300000) t(v)"!r}
+last.execute(sql)
+alone = last.fetchall()
+with ThreadPoolExecutor(4) as threads:
+    assert list(threads.map(ask, [sql] * 8)) == [alone] * 8
+"""
+)
+
+
+def test_functions_of_python_answer_several_queries_at_once(server):
+    """Also after the connection that created them is closed."""
+    run(server, "-c", MEANS_OF_TWO)

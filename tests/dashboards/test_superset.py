@@ -19,6 +19,7 @@ from superset_server import logged_in, new_user, open_page
 
 from schemas import TABLES
 from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.figures.sql_functions import register
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.files import read_rows
 
@@ -110,6 +111,7 @@ def test_every_query_is_fast(server, opened):
     """In CPU seconds of one thread: whatever else the machine does."""
     slow = []
     with duckdb.connect(server.warehouse.root / VIEWS, read_only=True) as connection:
+        register(connection)
         connection.execute("set threads = 1")
         for _, result in results(opened):
             took = []

@@ -12,7 +12,7 @@ import pytest
 
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
-from spark_jobs.estimators.by_user import UNKNOWN
+from spark_jobs.figures.statistics import UNKNOWN
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
 from spark_jobs.report.fig07 import _share_of_time

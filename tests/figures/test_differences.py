@@ -8,8 +8,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from spark_jobs.estimators.by_user import effective_groups
-from spark_jobs.estimators.differences import Interval, Sums, difference, significant
+from spark_jobs.figures.statistics import Interval, Sums, difference, significant
 
 USERS = 40
 PAGES = 400
@@ -21,7 +20,7 @@ def selection(random: np.random.Generator, users: np.ndarray, share: float) -> S
     there = np.flatnonzero(random.random(len(users)) < 0.8)
     packets = 50 * np.ceil(random.lognormal(2, 1.2, len(there)))
     lost = random.binomial(packets.astype(int), np.minimum(share * users[there], 0.9))
-    return Sums(there, lost.astype(float), packets, int(packets.sum()))
+    return Sums(lost.astype(float), packets, packets, there)
 
 
 def pages(true: float) -> list:
@@ -57,7 +56,7 @@ def test_false_alarms_are_fewer_than_one_page_in_twenty():
 def equal(values: list[float], group: int = 0) -> Sums:
     """A group a value, all of the same weight."""
     n = len(values)
-    return Sums(np.arange(group, group + n), np.array(values), np.ones(n), 10 * n)
+    return Sums(np.array(values), np.ones(n), np.full(n, 10), np.arange(group, group + n))
 
 
 def test_interval_equals_the_one_calculated_by_hand():
@@ -85,7 +84,8 @@ def test_users_who_are_in_both_selections_narrow_the_interval():
     [(2, 20, False), (3, 4, False), (3, 5, True), (10, 20, True)],
 )
 def test_too_few_groups_or_samples_give_no_difference(groups, measured, estimated):
-    few = Sums(np.arange(groups), np.arange(groups) * 1.0, np.ones(groups), measured)
+    samples = np.full(groups, measured / groups)
+    few = Sums(np.arange(groups) * 1.0, np.ones(groups), samples, np.arange(groups))
     found = difference(few, equal([float(n) for n in range(12)]))
     assert (found.first is not None) == estimated
     assert (found.interval is not None) == (estimated and groups >= 10)
@@ -115,7 +115,7 @@ def test_errors_and_significance_equal_those_of_statsmodels():
     differences = []
     for _ in range(50):
         first, second = (
-            Sums(random.choice(64, n, replace=False), random.normal(1, 1, n), random.random(n), 99)
+            Sums(random.normal(1, 1, n), random.random(n), np.ones(n), random.choice(64, n, False))
             for n in random.integers(10, 60, 2)
         )
         found = difference(first, second)
@@ -125,7 +125,9 @@ def test_errors_and_significance_equal_those_of_statsmodels():
         fit = sm.WLS(ratio, sm.add_constant(is_first), weights=denominator).fit(
             cov_type="cluster", cov_kwds={"groups": np.concatenate([first.group, second.group])}
         )
-        freedom = min(effective_groups(first.denominator), effective_groups(second.denominator)) - 1
+        freedom = (
+            min(x.sum() ** 2 / (x**2).sum() for x in (first.denominator, second.denominator)) - 1
+        )
         reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
         assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
         assert found.estimate == pytest.approx(fit.params[1])

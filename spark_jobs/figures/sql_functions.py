@@ -1,0 +1,109 @@
+"""Functions of SQL for DuckDB that compute the statistics of `statistics`.
+
+They take lists with an element for each group of users, so that one call of a function computes
+the estimates of many rows at once:
+
+    select network, unnest(share_interval(list(sack), list(flows), list(flows)))
+    from (
+        select network, user_group, sum(sack) as sack, sum(flows) as flows
+        from table1_summary group by all
+    ) group by network
+
+Superset's environment imports this module: it needs only DuckDB, NumPy, SciPy and PyArrow. SciPy is
+imported when a query calls a function, because most queries call none.
+"""
+
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
+
+NUMBERS: Any = "DOUBLE[]"
+INTERVAL = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE)"
+DIFFERENCE = "STRUCT(first DOUBLE, second DOUBLE, low DOUBLE, high DOUBLE, p DOUBLE)"
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the functions in a database, for all connections to it.
+
+    mean_interval(numerators, denominators, samples): mean with its interval
+    share_interval(parts, wholes, samples): share with its interval
+    difference_interval(user_groups, in_first, numerators, denominators, samples): ratios of sums in
+    a first and a second selection, with the interval and the p of their difference. A user group
+    with sums in both selections has two elements.
+    limit_of_chance(p): the p below which the differences of a page are significant
+    """
+    difference_lists = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
+    for name, function, parameters, result in (
+        ("mean_interval", _mean_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
+        ("share_interval", _share_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
+        ("difference_interval", _difference_interval, difference_lists, DIFFERENCE),
+        ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
+    ):
+        # These are functions of a module, which are never freed: DuckDB keeps no reference to a
+        # function after the connection that created it is closed.
+        connection.create_function(
+            name, function, parameters, result, type=ARROW, null_handling=SPECIAL
+        )
+
+
+def _mean_interval(
+    numerators: pa.ChunkedArray, denominators: pa.ChunkedArray, samples: pa.ChunkedArray
+) -> pa.Array:
+    from spark_jobs.figures.statistics import Sums, mean_intervals
+
+    row, *sums = _elements(numerators, denominators, samples)
+    return _structs(mean_intervals(Sums(*sums, ratio=row, ratios=len(samples))))
+
+
+def _share_interval(
+    parts: pa.ChunkedArray, wholes: pa.ChunkedArray, samples: pa.ChunkedArray
+) -> pa.Array:
+    from spark_jobs.figures.statistics import Sums, share_intervals
+
+    row, *sums = _elements(parts, wholes, samples)
+    return _structs(share_intervals(Sums(*sums, ratio=row, ratios=len(samples))))
+
+
+def _difference_interval(
+    user_groups: pa.ChunkedArray,
+    in_first: pa.ChunkedArray,
+    numerators: pa.ChunkedArray,
+    denominators: pa.ChunkedArray,
+    samples: pa.ChunkedArray,
+) -> pa.Array:
+    from spark_jobs.figures.statistics import Sums, difference_intervals
+
+    lists = (in_first, numerators, denominators, samples, user_groups)
+    row, is_first, *columns = _elements(*lists)
+    both, is_first = Sums(*columns, ratio=row, ratios=len(samples)), is_first.astype(bool)
+    return _structs(difference_intervals(both.select(is_first), both.select(~is_first)))
+
+
+def _limit_of_chance(p_values: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.statistics import limits_of_chance
+
+    row, p = _elements(p_values)
+    return pa.array(limits_of_chance(p, row, len(p_values)))
+
+
+def _elements(*lists: pa.ChunkedArray) -> list[np.ndarray]:
+    """Return the row number of each element, int64[N], and each column's elements.
+
+    A null element becomes NaN. The lists of a row must be equally long.
+    """
+    columns = [pa.concat_arrays(column.chunks) for column in lists]
+    lengths = [column.value_lengths().fill_null(0).to_numpy() for column in columns]
+    if any((other != lengths[0]).any() for other in lengths[1:]):
+        raise ValueError("the lists of a row have different numbers of elements")
+    elements = [column.flatten().to_numpy(zero_copy_only=False) for column in columns]
+    return [np.repeat(np.arange(len(lengths[0])), lengths[0]), *elements]
+
+
+def _structs(columns: NamedTuple) -> pa.Array:
+    """Return the rows of some columns as structs; NaN becomes null."""
+    fields = columns._asdict()
+    arrays = [pa.array(values, from_pandas=True) for values in fields.values()]
+    return pa.StructArray.from_arrays(arrays, list(fields))

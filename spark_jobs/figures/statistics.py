@@ -1,0 +1,381 @@
+"""Confidence intervals and tests of values that are alike within a user.
+
+Users are a sample of those who might have been there. One user's samples share a radio channel, a
+phone and habits. So an interval comes from the differences between users, not from the number of
+samples. All estimates are computed from sums by group of users (a group is one user if there are
+few users). The report, `giscope sql` and the dashboards call the same functions (see
+`sql_functions`): each computes many estimates at once, as arrays in which NaN means unknown.
+
+mean        ratio of sums. Its standard error is the users' jackknife (HC3 of the weighted mean of
+            the groups: MacKinnon and White 1985). Its interval is Student's t with one degree of
+            freedom less than there are effective groups: (sum of weights)² / sum of squares,
+            because a heavy user counts more (Kish 1965, 8.2). Values above zero, such as rates and
+            times, have their interval on the logarithm.
+share       a mean of zeros and ones. The number of independent samples that would have the same
+            error is computed first. The interval is the exact interval of that many samples (Korn
+            and Graubard, Survey Methodology 1998). If all users are at 0 or all at 1, each group is
+            one sample.
+quantile    the points at which the distribution reaches the ends of the interval of the share that
+            lies below the quantile (Woodruff, JASA 1952). There is none if less than one group is
+            expected beyond it.
+difference  of a ratio of sums between two selections, which may have the same users. Its standard
+            error is robust to similarity within a group (Liang and Zeger 1986; Cameron and Miller
+            2015, with their correction for few groups, V-A). Its degrees of freedom are those of
+            the number of equal groups with the same information (Carter, Schnepel and Steigerwald
+            2017), of the selection that has fewer.
+
+Superset's environment imports this module: it needs only NumPy and SciPy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+CONFIDENCE = 0.95
+"""Confidence level of all intervals."""
+MIN_SAMPLES, MIN_USERS = 5, 3
+"""Minimum number of samples and of users (or groups of users) to report an estimate.
+
+One user's median describes only that user, and two users say nothing about a third. The number of
+samples is the number below which the paper's clusters were not drawn.
+"""
+MIN_EFFECTIVE_GROUPS = 2.0
+"""Effective groups of users below which a mean describes one user, however many users there are."""
+MIN_GROUPS_FOR_DIFFERENCE = 10
+"""Minimum number of groups of users in each of two selections for the interval of a difference."""
+ROUNDING = 1e-12
+"""Upper bound on the spread that rounding errors give a share without any spread."""
+
+_TAIL = (1 - CONFIDENCE) / 2
+
+
+def _quiet() -> np.errstate:
+    """Return a decorator of a function that also computes unknown values, as NaN."""
+    return np.errstate(divide="ignore", invalid="ignore", over="ignore")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its interval; null if there are too few samples or users."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+UNKNOWN = Estimate()
+"""The estimate if there are too few samples or users."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of G groups of users, which belong to one or several ratios of sums."""
+
+    numerator: np.ndarray
+    """float64[G]."""
+    denominator: np.ndarray
+    """float64[G]; a group without a positive one does not count."""
+    samples: np.ndarray
+    """float64[G]: number of connections, or of whatever else was measured."""
+    group: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[G]: labels of the groups, distinct within a ratio; only differences need them.
+
+    The same label in two selections means the same users.
+    """
+    ratio: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), kw_only=True)
+    """int64[G]: number of the group's ratio, from 0; empty if there is one ratio."""
+    ratios: int = field(default=1, kw_only=True)
+    """Number of ratios."""
+
+    def select(self, mask: np.ndarray) -> "Sums":
+        """Return the sums of some groups."""
+        *columns, ratio = (
+            column[mask] if len(column) else column
+            for column in (self.numerator, self.denominator, self.samples, self.group, self.ratio)
+        )
+        return Sums(*columns, ratio=ratio, ratios=self.ratios)
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """Return float64[ratios]: the sum of the groups' values."""
+        return np.bincount(self.ratio_numbers, values, self.ratios)
+
+    @property
+    def ratio_numbers(self) -> np.ndarray:
+        """Return int64[G]: the number of each group's ratio."""
+        return self.ratio if len(self.ratio) else np.zeros(len(self.numerator), np.int64)
+
+    @property
+    def value(self) -> float | None:
+        """Return the one ratio; null if it rests on too few samples or groups."""
+        return _or_none(_Totals.of(self).reported_value[0])
+
+
+class _Totals(NamedTuple):
+    """The ratios' sums, float64[ratios], over the groups with a positive denominator."""
+
+    sums: Sums
+    groups: np.ndarray
+    whole: np.ndarray
+    value: np.ndarray
+    effective_groups: np.ndarray
+    is_enough: np.ndarray
+
+    @classmethod
+    @_quiet()
+    def of(cls, sums: Sums) -> "_Totals":
+        sums = sums.select(sums.denominator > 0)
+        groups, whole = sums.total(np.ones(len(sums.numerator))), sums.total(sums.denominator)
+        return cls(
+            sums,
+            groups,
+            whole,
+            sums.total(sums.numerator) / whole,
+            whole**2 / sums.total(sums.denominator**2),
+            enough(sums.total(sums.samples), groups),
+        )
+
+    @property
+    def reported_value(self) -> np.ndarray:
+        return np.where(self.is_enough, self.value, np.nan)
+
+    def residual(self) -> np.ndarray:
+        """Return float64[G]: what a group has more than it would have at its ratio's value."""
+        ratio = self.sums.ratio_numbers
+        return self.sums.numerator - self.value[ratio] * self.sums.denominator
+
+    def error(self) -> np.ndarray:
+        """Return the ratios' standard errors (HC3)."""
+        weight = self.sums.denominator / self.whole[self.sums.ratio_numbers]
+        return np.sqrt(self.sums.total((self.residual() / (1 - weight)) ** 2)) / self.whole
+
+
+class Intervals(NamedTuple):
+    """Values and their intervals, float64[ratios]."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class DifferenceIntervals(NamedTuple):
+    """Ratios of two selections and the intervals of their differences, float64[ratios]."""
+
+    first: np.ndarray
+    second: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p: np.ndarray
+    """Probability that chance alone makes a difference at least as large."""
+
+
+def enough(samples: Any, users: Any) -> Any:
+    """Return whether there are enough samples and enough users (or groups of users) to report.
+
+    The arguments are numbers or arrays, and so is the answer.
+    """
+    return (samples >= MIN_SAMPLES) & (users >= MIN_USERS)
+
+
+def t_quantile(degrees_of_freedom: np.ndarray | float) -> np.ndarray:
+    """Return the quantile of Student's t for half an interval, of at least one degree of freedom.
+
+    The interval is the estimate plus and minus so many standard errors.
+    """
+    return scipy.special.stdtrit(np.maximum(degrees_of_freedom, 1), 1 - _TAIL)
+
+
+@_quiet()
+def mean_intervals(sums: Sums) -> Intervals:
+    """Return the means, each with its interval."""
+    totals = _Totals.of(sums)
+    value = totals.value
+    half_width = t_quantile(totals.effective_groups - 1) * totals.error()
+    factor = np.exp(half_width / value)
+    return _where(
+        totals.is_enough & (totals.effective_groups >= MIN_EFFECTIVE_GROUPS),
+        value,
+        np.where(value > 0, value / factor, value - half_width),
+        np.where(value > 0, value * factor, value + half_width),
+    )
+
+
+@_quiet()
+def share_intervals(sums: Sums) -> Intervals:
+    """Return the shares, each with its interval."""
+    totals = _Totals.of(sums)
+    value, error = np.clip(totals.value, 0, 1), totals.error()
+    variance = value * (1 - value)
+    is_spread = variance > ROUNDING
+    deviates = scipy.special.ndtri(1 - _TAIL) / t_quantile(totals.effective_groups - 1)
+    samples = np.where(is_spread & (error > 0), variance * (deviates / error) ** 2, totals.groups)
+    value = np.where(is_spread, value, np.round(value))
+    successes, failures = value * samples, samples - value * samples
+    low = scipy.special.betaincinv(successes, failures + 1, _TAIL)
+    high = scipy.special.betaincinv(successes + 1, failures, 1 - _TAIL)
+    return _where(
+        totals.is_enough,
+        value,
+        np.where(successes > 0, low, 0),
+        np.where(failures > 0, high, 1),
+    )
+
+
+def _where(known: np.ndarray, *values: np.ndarray) -> Intervals:
+    return Intervals(*(np.where(known, value, np.nan) for value in values))
+
+
+def mean(numerator: np.ndarray, denominator: np.ndarray, samples: np.ndarray) -> Estimate:
+    """Return the mean from the groups' sums, weights (or counts) and samples, float64[G]."""
+    return _estimate(mean_intervals(Sums(numerator, denominator, samples)))
+
+
+def share(part: np.ndarray, whole: np.ndarray, samples: np.ndarray) -> Estimate:
+    """Return the share from the groups' parts, wholes and samples, float64[G]."""
+    return _estimate(share_intervals(Sums(part, whole, samples)))
+
+
+def quantile(weights: np.ndarray, edges: np.ndarray, samples: np.ndarray, level: float) -> Estimate:
+    """Return the quantile below which the share `level` of the groups' histograms lies.
+
+    weights: float64[G, B] over the bins between edges, float64[B + 1]. Weight is spread evenly
+    within a bin.
+    samples: float64[G].
+    """
+    cumulative = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
+    if cumulative[-1] <= 0:
+        return UNKNOWN
+    cumulative /= cumulative[-1]
+    value = float(_position_of(level, cumulative, edges))
+    share_below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
+    interval = share(weights @ share_below, weights.sum(axis=1), samples)
+    groups = np.count_nonzero(weights.sum(axis=1))
+    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1:
+        return UNKNOWN
+    low, high = (
+        float(_position_of(end, cumulative, edges)) for end in (interval.low, interval.high)
+    )
+    return Estimate(value, low, high)
+
+
+def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> float:
+    """Return the position at which a cumulative distribution reaches `level`."""
+    k = int(np.clip(np.searchsorted(cumulative, level, "left"), 1, len(cumulative) - 1))
+    step = cumulative[k] - cumulative[k - 1]
+    fraction = (level - cumulative[k - 1]) / step if step > 0 else 1.0
+    return edges[k - 1] + min(max(fraction, 0.0), 1.0) * (edges[k] - edges[k - 1])
+
+
+def _estimate(intervals: Intervals) -> Estimate:
+    return Estimate(*(_or_none(values[0]) for values in intervals))
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+@_quiet()
+def difference_intervals(first: Sums, second: Sums) -> DifferenceIntervals:
+    """Return the differences: each ratio's value in the first selection minus in the second."""
+    sides = _Totals.of(first), _Totals.of(second)
+    values = [side.reported_value for side in sides]
+    estimate, error = values[0] - values[1], _error_of_difference(*sides)
+    freedom = np.fmin(sides[0].effective_groups, sides[1].effective_groups) - 1
+    min_groups = np.minimum(sides[0].groups, sides[1].groups)
+    error = np.where((min_groups >= MIN_GROUPS_FOR_DIFFERENCE) & (error > 0), error, np.nan)
+    half_width = t_quantile(freedom) * error
+    p = 2 * scipy.special.stdtr(np.maximum(freedom, 1), -np.abs(estimate) / error)
+    return DifferenceIntervals(
+        values[0], values[1], estimate - half_width, estimate + half_width, p
+    )
+
+
+def _error_of_difference(*sides: _Totals) -> np.ndarray:
+    """Return the differences' standard errors, from each group's influence on them (CR1)."""
+    ratio = np.concatenate([side.sums.ratio_numbers for side in sides])
+    group = np.concatenate([side.sums.group for side in sides])
+    influence = np.concatenate(
+        [
+            sign * side.residual() / side.whole[side.sums.ratio_numbers]
+            for sign, side in zip((1, -1), sides, strict=True)
+        ]
+    )
+    labels, codes = np.unique(group, return_inverse=True)
+    clusters, codes = np.unique(ratio * len(labels) + codes, return_inverse=True)
+    combined = np.bincount(codes, influence)
+    ratios = sides[0].sums.ratios
+    cluster_ratio = clusters // max(len(labels), 1)
+    squares = np.bincount(cluster_ratio, combined**2, ratios)
+    count, influences = (
+        np.bincount(cluster_ratio, minlength=ratios),
+        np.bincount(ratio, minlength=ratios),
+    )
+    return np.sqrt(squares * count / (count - 1) * (influences - 1) / (influences - 2))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The confidence interval of a difference.
+
+    low, high: its ends at CONFIDENCE
+    p: probability that chance alone makes a difference at least as large
+    """
+
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of two selections, and the interval of their difference.
+
+    A metric is null if it rests on too few samples. The interval is null if there are too few
+    groups.
+    """
+
+    first: float | None
+    second: float | None
+    interval: Interval | None = None
+
+    @property
+    def estimate(self) -> float | None:
+        """Return by how much the first metric exceeds the second."""
+        if self.first is None or self.second is None:
+            return None
+        return self.first - self.second
+
+
+def difference(first: Sums, second: Sums) -> Difference:
+    """Return the difference: the first selection's one ratio minus the second's."""
+    found = difference_intervals(first, second)
+    low, high, p = (float(values[0]) for values in (found.low, found.high, found.p))
+    interval = None if np.isnan(p) else Interval(low, high, p)
+    return Difference(_or_none(found.first[0]), _or_none(found.second[0]), interval)
+
+
+def limits_of_chance(p: np.ndarray, page: np.ndarray, pages: int) -> np.ndarray:
+    """Return for each page the p below which its differences are significant (Holm 1979).
+
+    If no difference on a page is real, a page has a false one with a probability of one in twenty.
+
+    p, page: float64[N], int64[N]: differences, and the number of each one's page. An unknown
+    p, NaN, does not count.
+    """
+    known = ~np.isnan(p)
+    p, page = p[known], page[known]
+    order = np.lexsort((p, page))
+    p, page = p[order], page[order]
+    rank = np.arange(len(p)) - np.searchsorted(page, page)
+    allowed = (1 - CONFIDENCE) / (np.bincount(page, minlength=pages)[page] - rank)
+    limits = np.full(pages, np.inf)
+    np.minimum.at(limits, page[p > allowed], p[p > allowed])
+    return limits
+
+
+def significant(differences: Sequence[Difference]) -> list[bool]:
+    """Return, for each difference on a page, whether it is significant (see limits_of_chance)."""
+    p = np.array([d.interval.p if d.interval else np.nan for d in differences])
+    return (p < limits_of_chance(p, np.zeros(len(p), np.int64), 1)).tolist()
