@@ -145,7 +145,9 @@ def last_publication() -> str:
 
 def _are_settings_locked(connection: duckdb.DuckDBPyConnection) -> bool:
     """Return whether another open connection has set them; it shares settings and functions."""
-    return connection.execute("select current_setting('lock_configuration')").fetchone()[0]
+    # All rows are fetched: before, DuckDB creates no functions.
+    answer = connection.execute("select current_setting('lock_configuration')").fetchall()
+    return answer[0][0]
 
 
 def _set_and_lock(connection: duckdb.DuckDBPyConnection, folders: list[str]) -> None:
