@@ -29,6 +29,7 @@ from schemas import (
     SUPPRESSED_GROUPS,
     Table,
 )
+from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
@@ -159,6 +160,7 @@ class _MartsTask:
 
     def __call__(self, batch: Batch) -> dict[Day, list[Written]]:
         """Write the marts of each day of a batch, and return the files."""
+        release_freed_memory()
         with self.staging.part() as part:
             written: dict[Day, list[Written]] = {day: [] for day in batch.days}
             with _duckdb(part, self.threads) as connection:
