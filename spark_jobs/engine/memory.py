@@ -41,3 +41,10 @@ def use_system_memory_pool() -> None:
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+def release_freed_memory() -> None:
+    """Give memory that earlier tasks of this worker freed back to the system, for DuckDB's use."""
+    import pyarrow as pa
+
+    pa.system_memory_pool().release_unused()

@@ -28,18 +28,19 @@ def run_tasks(
     items: list[Item],
     label: str,
     on_done: Callable[[Item, Result], object] = lambda item, result: None,
+    compiled: bool = True,
 ) -> list[Result]:
     """Return task(item) for each item, in the items' order.
 
     on_done(item, result) is called in this process when a task is done, while other tasks run; with
-    Spark, when all tasks are done.
+    Spark, when all tasks are done. compiled: the task calls compiled functions.
 
     Items and results are small. Tasks read and write the warehouse themselves, so that no packet
     crosses from one process to another, or into the JVM.
     """
     if not items:
         return []
-    if not by_spark():
+    if compiled and not by_spark():
         processes.compile_functions()
     with _progress() as progress:
         progress_task = progress.add_task(label, total=len(items))
@@ -64,6 +65,23 @@ def run_tasks(
 def by_spark() -> bool:
     """Return whether Spark runs the tasks."""
     return "GISCOPE_MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def parallel_tasks() -> int:
+    """Return how many tasks can run at the same time."""
+    if not by_spark():
+        return len(os.sched_getaffinity(0))
+    from spark_jobs.engine.spark import spark_session
+
+    return spark_session().sparkContext.defaultParallelism
+
+
+def threads_per_task(tasks: int) -> int:
+    """Return how many threads each of some tasks may use.
+
+    In Spark, each core of an executor has a task. Otherwise tasks share this machine's cores.
+    """
+    return 1 if by_spark() else max(1, parallel_tasks() // tasks)
 
 
 def _run_by_spark(

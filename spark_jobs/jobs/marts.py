@@ -1,15 +1,18 @@
 """The marts job: it makes the small aggregate tables behind the report and the dashboards.
 
-One SQL file makes each mart. DuckDB or Spark runs the files for the days that changed.
+One SQL file makes each mart. A task runs the files for some of the days that changed, by DuckDB;
+the job publishes these days when the task is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
-from threading import Lock
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -24,23 +27,36 @@ from schemas import (
     RTT_SAMPLES,
     STALLS,
     SUPPRESSED_GROUPS,
+    Table,
 )
+from spark_jobs.engine.memory import release_freed_memory
+from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
 from spark_jobs.estimators.by_user import GROUPS
-from spark_jobs.marts import CACHED_VIEWS, SHARED_VIEWS, SMALL_VIEWS, mart_query, sql_text
+from spark_jobs.marts import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.marts.suppressed_groups import without_small_groups
 from spark_jobs.sources import version
-from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, fingerprint
+from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, Written, fingerprint
+from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
 
 if TYPE_CHECKING:
-    from spark_jobs.warehouse.sql import Engine
+    import duckdb
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
 """Tables that a day's marts are made from, besides the network's facts."""
 GROUP_COLUMNS = [table.group_columns for table in MARTS]
-MAX_BATCH_DAYS, MAX_BATCH_BYTES = 31, 256 << 20
-"""Maximum number of days whose marts are made at once."""
+MAX_BATCH_DAYS, MAX_BATCH_BYTES = 16, 128 << 20
+"""Maximum number of days whose marts one task makes, and of bytes of their flows."""
+GIB_PER_THREAD = 1
+"""DuckDB's memory limit for each of its threads; beyond that it writes to a folder."""
 
 Day = tuple[str, date]
+
+
+class Batch(NamedTuple):
+    """The input of one task: some days, and the files to read by table name."""
+
+    days: list[Day]
+    files: dict[str, list[Path]]
 
 
 def update_marts(
@@ -53,61 +69,60 @@ def update_marts(
     skip: returns whether a day's marts must stay as they are
     network: the only network whose days are considered
 
-    Days are made in batches, and several batches at a time. A day's marts stay as they are if an
-    input of them was purged.
+    A day's marts stay as they are if an input of them was purged.
     """
     days = warehouse.days("day", network)
     purged_before = {
         name: warehouse.purged_before(name, *INPUTS) for name in {name for name, _ in days}
     }
-    stale = [
-        day
+    stale = {
+        day: inputs
         for day in days
-        if day[1] >= purged_before[day[0]] and not _is_current(warehouse, day) and not skip(day)
-    ]
+        if day[1] >= purged_before[day[0]]
+        and not warehouse.is_current(marts_unit(day), inputs := _inputs_hash(warehouse, day))
+        and not skip(day)
+    }
     if stale:
-        from spark_jobs.warehouse.sql import max_engines
+        with warehouse.staging() as staging:
 
-        workers = max_engines(warehouse)
-        batches = list(_batches(warehouse, stale, workers))
-        workers = min(workers, len(batches))
-        publishing = Lock()
+            def publish(batch: Batch, files: dict[Day, list[Written]]) -> None:
+                changes = [
+                    Change(marts_unit(day), files[day], {"inputs": stale[day]})
+                    for day in batch.days
+                ]
+                warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
-        def make_batch(batch: list[Day]) -> None:
-            inputs, results = _make(warehouse, batch, workers)
-            with warehouse.staging() as staging:
-                changes = [_stage(staging, day, inputs[day], results) for day in batch]
-                with publishing:
-                    warehouse.publish_all(
-                        [_without_purged(warehouse, change) for change in changes]
-                    )
-
-        with ThreadPoolExecutor(workers) as pool:
-            for _ in (map if workers == 1 else pool.map)(make_batch, batches):
-                pass
+            batches = list(_batches(warehouse, list(stale), parallel_tasks()))
+            task = _MartsTask(staging, threads_per_task(len(batches)))
+            run_tasks(task, batches, "marts", publish, compiled=False)
     warehouse.update_views()
-    return stale
+    return list(stale)
 
 
-def _batches(warehouse: Warehouse, days: list[Day], workers: int = 1) -> Iterator[list[Day]]:
-    """Yield batches of days, which one worker makes at once.
-
-    A batch fits into the worker's share of MAX_BATCH_BYTES, and the workers end at about the same
-    time.
-    """
+def _batches(warehouse: Warehouse, days: list[Day], workers: int) -> Iterator[Batch]:
+    """Yield batches of days, at least one for each worker if there are enough days."""
     batch: list[Day] = []
     batch_bytes = 0
-    rounds = -(-len(days) // MAX_BATCH_DAYS) or 1
-    max_days, max_bytes = -(-len(days) // (rounds * workers)), MAX_BATCH_BYTES // workers
+    max_days = min(MAX_BATCH_DAYS, -(-len(days) // workers))
     for day in days:
         size = sum(path.stat().st_size for path in warehouse.files(FLOWS, *day))
-        if batch and (batch_bytes + size > max_bytes or len(batch) == max_days):
-            yield batch
+        if batch and (batch_bytes + size > MAX_BATCH_BYTES or len(batch) == max_days):
+            yield _batch(warehouse, batch)
             batch, batch_bytes = [], 0
         batch.append(day)
         batch_bytes += size
     if batch:
-        yield batch
+        yield _batch(warehouse, batch)
+
+
+def _batch(warehouse: Warehouse, days: list[Day]) -> Batch:
+    files = {
+        table.name: [path for day in days for path in warehouse.files(table, *day)]
+        for table in INPUTS
+    }
+    names = sorted({network for network, _ in days})
+    files[NETWORKS.name] = [path for name in names for path in warehouse.files(NETWORKS, name)]
+    return Batch(days, files)
 
 
 def marts_unit(day: Day) -> Unit:
@@ -125,32 +140,6 @@ def _inputs_hash(warehouse: Warehouse, day: Day) -> str:
     return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, GROUP_COLUMNS)
 
 
-def _is_current(warehouse: Warehouse, day: Day) -> bool:
-    return warehouse.is_current(marts_unit(day), _inputs_hash(warehouse, day))
-
-
-def _make(
-    warehouse: Warehouse, days: list[Day], workers: int
-) -> tuple[dict[Day, str], dict[str, dict[Day, pa.Table]]]:
-    """Return each day's _inputs_hash, and the marts' rows by name and day."""
-    inputs = {day: _inputs_hash(warehouse, day) for day in days}
-    from spark_jobs.warehouse.sql import engine
-
-    with engine(warehouse, workers) as sql:
-        return inputs, {name: split_by_day(rows) for name, rows in mart_rows(sql, warehouse, days)}
-
-
-def _stage(
-    staging: Staging, day: Day, inputs: str, results: dict[str, dict[Day, pa.Table]]
-) -> Change:
-    """Stage a day's marts. inputs, results: see _make."""
-    staged_before = len(staging.files)
-    for table in (*MARTS, SUPPRESSED_GROUPS):
-        if day in results[table.name]:
-            staging.write(table, *day, "mart", results[table.name][day])
-    return Change(marts_unit(day), staging.files[staged_before:], {"inputs": inputs})
-
-
 def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     """Return a day's change without the marts that were purged, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
@@ -164,6 +153,74 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     return change._replace(files=[file for file in change.files if file not in dropped])
 
 
+@dataclass
+class _MartsTask:
+    staging: Staging
+    threads: int
+
+    def __call__(self, batch: Batch) -> dict[Day, list[Written]]:
+        """Write the marts of each day of a batch, and return the files."""
+        release_freed_memory()
+        with self.staging.part() as part:
+            written: dict[Day, list[Written]] = {day: [] for day in batch.days}
+            with _duckdb(part, self.threads) as connection:
+                for table, rows in mart_rows(connection, batch.files):
+                    for day, rows_of_day in split_by_day(rows).items():
+                        part.write(table, *day, "mart", rows_of_day)
+                        written[day].append(part.files[-1])
+        return written
+
+
+@contextmanager
+def _duckdb(staging: Staging, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection in which the marts' SQL can run.
+
+    Beyond its memory, DuckDB writes to the staging's folder, or if this machine lacks that, to the
+    system's temporary folder.
+    """
+    import duckdb
+
+    parent = staging.folder if staging.folder.exists() else None
+    with TemporaryDirectory(dir=parent) as folder:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "threads": threads,
+            "memory_limit": f"{GIB_PER_THREAD * threads}GiB",
+            "temp_directory": folder,
+        }
+        with duckdb.connect(config=settings) as connection:
+            connection.execute("set timezone = 'UTC'; set enable_progress_bar = false")
+            register_object_store(connection, staging.root)
+            yield connection
+
+
+def mart_rows(
+    connection: duckdb.DuckDBPyConnection, files: dict[str, list[Path]]
+) -> Iterator[tuple[Table, pa.Table]]:
+    """Yield (table, sorted rows) of each mart of a Batch's files, then of SUPPRESSED_GROUPS."""
+    for table in (*INPUTS, NETWORKS):
+        query = files_query(table, files[table.name])
+        connection.execute(f"create temp view {table.name} as {query}")
+    for statement in view_statements(stored={*SMALL_VIEWS, *CACHED_VIEWS}):
+        connection.execute(statement)
+    thresholds = connection.sql("select network, min_users from networks where min_users > 0")
+    min_users = dict(thresholds.fetchall())
+    suppressed_tables = []
+    for table in MARTS:
+        rows = _sorted_rows(connection, mart_query(table), table.arrow_with_partitions)
+        kept, suppressed = without_small_groups(table, rows, min_users)
+        suppressed_tables.append(suppressed)
+        yield table, kept
+    order = [(name, "ascending") for name in ("network", "date", "mart")]
+    yield SUPPRESSED_GROUPS, pa.concat_tables(suppressed_tables).sort_by(order)
+
+
+def _sorted_rows(connection: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema) -> pa.Table:
+    """Return a query's rows with these columns, sorted by all of them."""
+    columns = [f'cast("{f.name}" as {sql_type(f.type)}) as "{f.name}"' for f in schema]
+    rows = connection.sql(f"select {', '.join(columns)} from ({query}) order by all")
+    return rows.to_arrow_table().cast(schema)
+
+
 def split_by_day(rows: pa.Table) -> dict[Day, pa.Table]:
     """Return the rows of each (network, date). The rows must be sorted by these."""
     counted = rows.group_by(["network", "date"], use_threads=False).aggregate([([], "count_all")])
@@ -172,31 +229,3 @@ def split_by_day(rows: pa.Table) -> dict[Day, pa.Table]:
         rows_of_day[row["network"], row["date"]] = rows.slice(begin, row["count_all"])
         begin += row["count_all"]
     return rows_of_day
-
-
-def mart_rows(sql: Engine, warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
-    """Yield (name, sorted rows) of each mart of these days, then of SUPPRESSED_GROUPS."""
-    for table in INPUTS:
-        sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
-    names = sorted({network for network, _ in days})
-    sql.read(NETWORKS, [path for name in names for path in warehouse.files(NETWORKS, name)])
-    for name in SHARED_VIEWS:
-        if name in SMALL_VIEWS:
-            sql.table(name, sql_text(name))
-        else:
-            sql.view(name, sql_text(name), name in CACHED_VIEWS)
-    min_users = _min_users(sql)
-    suppressed_tables = []
-    for table in MARTS:
-        rows = sql.rows(mart_query(table), table.arrow_with_partitions)
-        kept, suppressed = without_small_groups(table, rows, min_users)
-        suppressed_tables.append(suppressed)
-        yield table.name, kept
-    order = [(name, "ascending") for name in ("network", "date", "mart")]
-    yield SUPPRESSED_GROUPS.name, pa.concat_tables(suppressed_tables).sort_by(order)
-
-
-def _min_users(sql: Engine) -> dict[str, int]:
-    """Return min_users of each network that has it."""
-    rows = sql.rows("select * from networks", NETWORKS.arrow_with_partitions).to_pylist()
-    return {row["network"]: row["min_users"] for row in rows if row["min_users"]}

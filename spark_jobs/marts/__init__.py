@@ -1,14 +1,39 @@
-"""The marts: small aggregates, one SQL file each with the mart's name, for Spark and DuckDB alike.
+"""The marts: small aggregates, one SQL file each with the mart's name, for DuckDB.
 
 The rows of a mart's SQL have one number, `local_hour`, instead of the columns of place and time
 (see local_hours.sql): grouping by one number takes half the time.
 """
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from schemas import Table
+from spark_jobs.estimators.by_user import GROUPS
 
 SQL_FOLDER = Path(__file__).parent
+FUNCTIONS = {
+    "user_group(key)": f"cast('0x' || substr(md5(key), 1, 2) as int) % {GROUPS}",
+    "local_hour_of(ts, zone)": "cast(hour(timezone(zone, ts)) as int)",
+    "quarter_hour(ts)": "epoch_us(ts) // 900000000",
+    "quarter_begin(quarter)": "make_timestamptz(900000000 * quarter)",
+    "utc_hour(ts)": "epoch_us(ts) // 3600000000",
+    "period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until)": """case
+        when hour >= peak_from and hour < peak_until then 'peak'
+        when hour >= off_peak_from and hour < off_peak_until then 'off_peak'
+        else 'other'
+    end""",
+    "nth_bit(n)": """case
+        when n = 63 then -9223372036854775807 - 1
+        else cast(power(2, n) as bigint)
+    end""",
+    # Rounding may make a logarithm reach the next bit.
+    "highest_bit(n)": """case
+        when n <= 1 then 0
+        else cast(floor(log2(n)) as int)
+            - if(n < cast(power(2, floor(log2(n))) as bigint), 1, 0)
+    end""",
+}
+"""Functions of the marts' SQL, each with the SQL that computes it."""
 SHARED_VIEWS = (
     "network_facts", "local_hours", "local_clock", "user_days", "located_connections",
     "located_links", "connections", "rate_periods", "metric_terms",
@@ -22,8 +47,19 @@ LOCAL_HOUR_COLUMNS = ("network", "date", "country", "access", "hour", "period")
 """Columns of marts that come from the view `local_hours`."""
 
 
-def sql_text(name: str) -> str:
-    """Return the SQL of a mart or a shared view."""
+def view_statements(stored: Collection[str]) -> Iterator[str]:
+    """Yield the statements that create the FUNCTIONS and the SHARED_VIEWS in DuckDB.
+
+    stored: names of views whose rows are computed once, when the view is created.
+    """
+    for signature, body in FUNCTIONS.items():
+        yield f"create or replace temp macro {signature} as {body}"
+    for name in SHARED_VIEWS:
+        kind = "table" if name in stored else "view"
+        yield f"create or replace temp {kind} {name} as {_sql_text(name)}"
+
+
+def _sql_text(name: str) -> str:
     return (SQL_FOLDER / f"{name}.sql").read_text()
 
 
@@ -35,6 +71,6 @@ def mart_query(mart: Table) -> str:
     )
     return f"""
         select {columns}
-        from ({sql_text(mart.name)}) as mart
+        from ({_sql_text(mart.name)}) as mart
         join local_hours on local_hours.local_hour = mart.local_hour
     """

@@ -21,7 +21,7 @@ with held_up_times as (
         local_hour, flow_id,
         'stall' as kind,
         class as cause,
-        sum(unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as held_up
+        sum(epoch_us(end_ts) - epoch_us(start_ts)) / 1e6 as held_up
     from (
         select local_hour, stalls.flow_id, class, stalls.start_ts, stalls.end_ts
         from stalls

@@ -26,7 +26,7 @@ bounds as (
     left join last_packets on last_packets.network = dates.network
 ),
 quarters as (
-    select network, explode(sequence(first_quarter, last_quarter)) as quarter
+    select network, unnest(generate_series(first_quarter, last_quarter)) as quarter
     from bounds
 ),
 local_quarters as (

@@ -11,7 +11,7 @@ numbered_days as (
     from days
 ),
 day_hours as (
-    select *, explode(sequence(0, 23)) as hour
+    select *, unnest(generate_series(0, 23)) as hour
     from numbered_days
 )
 select

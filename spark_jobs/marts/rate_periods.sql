@@ -11,7 +11,7 @@ select
     user_group, user_bit,
     first_user_hour + utc_hour(start_ts) as user_hour,
     rate,
-    (unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as seconds,
+    (epoch_us(end_ts) - epoch_us(start_ts)) / 1e6 as seconds,
     ip_bytes
 from starting
 join user_days

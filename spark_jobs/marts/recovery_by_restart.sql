@@ -13,7 +13,7 @@ located_stalls as (
         first_local_hour + hour as local_hour,
         interruption, ended_by, slow_start, recovery, segments, lost,
         user_bit,
-        unix_micros(end_ts) - unix_micros(start_ts) as us
+        epoch_us(end_ts) - epoch_us(start_ts) as us
     from starting
     join located_connections on located_connections.flow_id = starting.flow_id
     join local_clock

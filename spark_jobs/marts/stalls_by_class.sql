@@ -12,8 +12,8 @@ located_stalls as (
         first_user_hour, user_bit,
         first_local_hour + hour as local_hour,
         class not in ('data_unavailable', 'client_idle', 'zero_window') as is_path_stall,
-        unix_micros(start_ts) as begin_us,
-        unix_micros(end_ts) as end_us
+        epoch_us(start_ts) as begin_us,
+        epoch_us(end_ts) as end_us
     from starting
     join located_connections on located_connections.flow_id = starting.flow_id
     join local_clock
@@ -24,7 +24,7 @@ located_stalls as (
 stall_slots as (
     select
         first_local_hour, flow_id, begin_us, end_us, previous_end_us, first_slot,
-        explode(sequence(first_slot, last_slot)) as slot
+        unnest(generate_series(first_slot, last_slot)) as slot
     from (
         select
             *,

@@ -27,12 +27,13 @@ def without_small_groups(
     groups of a network that is not in it are kept.
     """
     if not min_users:
-        return rows, SUPPRESSED_GROUPS.arrow_with_partitions.empty_table()
+        none: list[pa.RecordBatch] = []  # empty_table() would import Pandas
+        return rows, pa.Table.from_batches(none, SUPPRESSED_GROUPS.arrow_with_partitions)
     import duckdb
 
     names = ", ".join(f'"{name}"' for name in (*NETWORK_DAY_COLUMNS, *table.group_columns))
     place = np.arange(rows.num_rows)
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("numbered", rows.append_column("place", pa.array(place)))
         connection.register("thresholds", _threshold_rows(min_users))
         connection.execute(f"""

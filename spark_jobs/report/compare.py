@@ -15,8 +15,7 @@ import numpy as np
 
 from spark_jobs.errors import UserError
 from spark_jobs.figures.statistics import Difference, Sums, difference, significant
-from spark_jobs.marts import SHARED_VIEWS, SMALL_VIEWS, sql_text
-from spark_jobs.marts.functions import duckdb_statements
+from spark_jobs.marts import SMALL_VIEWS, view_statements
 from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, ShownNetwork
 
@@ -175,11 +174,8 @@ def network_pairs(
 
 def _measures_by_options(selection: Selection) -> str:
     """Return a subquery like the mart `metrics`, with a row for each connection and its options."""
-    for statement in duckdb_statements():
+    for statement in view_statements(stored=SMALL_VIEWS):
         selection.connection.execute(statement)
-    for name in SHARED_VIEWS:
-        kind = "table" if name in SMALL_VIEWS else "view"
-        selection.connection.execute(f"create or replace temp {kind} {name} as {sql_text(name)}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
         select metric_terms.*, network, date, country, access, hour, period, 1 as measured

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 import pytest
 from conftest import DAY, NOON
 from made_up import flow, publish
@@ -28,10 +27,9 @@ from schemas import (
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED_REASONS
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import _batches as batches
-from spark_jobs.jobs.marts import update_marts
+from spark_jobs.jobs.marts import _batches, update_marts
 from spark_jobs.marts import SHARED_VIEWS, SQL_FOLDER
-from spark_jobs.warehouse import Warehouse, sql
+from spark_jobs.warehouse import Warehouse
 
 
 def rows(demo, query: str) -> list[tuple]:
@@ -788,34 +786,28 @@ def test_fig05_shows_who_ended_a_set_up(demo):
     assert {row[:3]: row[3] for row in rows(demo, query)} == expected
 
 
+def batches(warehouse: Warehouse, days: list, workers: int = 1) -> list[list]:
+    return [batch.days for batch in _batches(warehouse, days, workers)]
+
+
 def test_days_are_made_together_as_far_as_they_fit(demo, monkeypatch):
     days = demo.warehouse.days("day")
     assert len(days) == 3
-    assert list(batches(demo.warehouse, days)) == [days]
+    assert batches(demo.warehouse, days) == [days]
     monkeypatch.setattr("spark_jobs.jobs.marts.MAX_BATCH_BYTES", 1)
-    assert list(batches(demo.warehouse, days)) == [[day] for day in days]
-    assert list(batches(demo.warehouse, [])) == []
+    assert batches(demo.warehouse, days) == [[day] for day in days]
+    assert batches(demo.warehouse, []) == []
 
 
-def test_several_makers_never_start_spark(warehouse, monkeypatch):
-    """In their threads Spark would start another session; where it cannot read the object store
-    that the warehouse is in, they work beside the session that there is."""
-    monkeypatch.setattr(sql, "_uses_spark", None)
-    with sql.engine(warehouse, 2) as duck:
-        assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
-
-
-def test_makers_share_the_days_evenly(demo, monkeypatch):
-    """Each maker gets as many of three days, in as few rounds as they fit."""
+def test_tasks_share_the_days_evenly(demo, monkeypatch):
     first, second, third = days = demo.warehouse.days("day")
-    assert list(batches(demo.warehouse, days, 2)) == [[first, second], [third]]
-    assert list(batches(demo.warehouse, days, 8)) == [[first], [second], [third]]
+    assert batches(demo.warehouse, days, 2) == [[first, second], [third]]
+    assert batches(demo.warehouse, days, 8) == [[first], [second], [third]]
     monkeypatch.setattr("spark_jobs.jobs.marts.MAX_BATCH_DAYS", 2)
-    assert list(batches(demo.warehouse, days, 1)) == [[first, second], [third]]
-    assert list(batches(demo.warehouse, days, 2)) == [[first], [second], [third]]
+    assert batches(demo.warehouse, days, 1) == [[first, second], [third]]
 
 
-def test_marts_have_the_same_bytes_for_any_number_of_makers(demo, tmp_path, monkeypatch):
+def test_marts_have_the_same_bytes_for_any_number_of_tasks(demo, tmp_path, monkeypatch):
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
@@ -824,9 +816,9 @@ def test_marts_have_the_same_bytes_for_any_number_of_makers(demo, tmp_path, monk
         return [warehouse.content_hashes(table, *day) for table in MARTS for day in days]
 
     before = contents()
-    for makers in (1, 3):
-        monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", [f"as {makers} make them"])
-        monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _, n=makers: n)
+    for tasks in (1, 3):
+        monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", [f"as {tasks} make them"])
+        monkeypatch.setattr("spark_jobs.jobs.marts.parallel_tasks", lambda n=tasks: n)
         assert update_marts(warehouse) == days
         assert contents() == before
 
@@ -836,7 +828,7 @@ def test_a_failed_batch_leaves_the_others_whole(demo, tmp_path, monkeypatch):
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
-    monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _: 3)
+    monkeypatch.setattr("spark_jobs.jobs.marts.parallel_tasks", lambda: 3)
     monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", ["again"])
     [broken] = warehouse.files(RTO_VALUES, *days[0])
     kept = broken.read_bytes()
