@@ -93,7 +93,8 @@ def update_marts(
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            task = _MartsTask(staging, threads_per_task(len(batches)))
+            threads = threads_per_task(len(batches))
+            task = _MartsTask(staging, threads, f"{GIB_PER_THREAD * threads}GiB")
             run_tasks(task, batches, "marts", publish, compiled=False)
     warehouse.update_views()
     return list(stale)
@@ -157,13 +158,14 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
 class _MartsTask:
     staging: Staging
     threads: int
+    memory_limit: str
 
     def __call__(self, batch: Batch) -> dict[Day, list[Written]]:
         """Write the marts of each day of a batch, and return the files."""
         release_freed_memory()
         with self.staging.part() as part:
             written: dict[Day, list[Written]] = {day: [] for day in batch.days}
-            with _duckdb(part, self.threads) as connection:
+            with _duckdb(part, self.threads, self.memory_limit) as connection:
                 for table, rows in mart_rows(connection, batch.files):
                     for day, rows_of_day in split_by_day(rows).items():
                         part.write(table, *day, "mart", rows_of_day)
@@ -172,7 +174,9 @@ class _MartsTask:
 
 
 @contextmanager
-def _duckdb(staging: Staging, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def _duckdb(
+    staging: Staging, threads: int, memory_limit: str
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection in which the marts' SQL can run.
 
     Beyond its memory, DuckDB writes to the staging's folder, or if this machine lacks that, to the
@@ -184,7 +188,7 @@ def _duckdb(staging: Staging, threads: int) -> Iterator[duckdb.DuckDBPyConnectio
     with TemporaryDirectory(dir=parent) as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "threads": threads,
-            "memory_limit": f"{GIB_PER_THREAD * threads}GiB",
+            "memory_limit": memory_limit,
             "temp_directory": folder,
         }
         with duckdb.connect(config=settings) as connection:

@@ -18,7 +18,8 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import TABLES
 from spark_jobs import cli
-from spark_jobs.warehouse import VIEWS, sql
+from spark_jobs.jobs import marts
+from spark_jobs.warehouse import VIEWS
 
 COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema")
 
@@ -335,7 +336,7 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     shutil.copytree(demo.warehouse.root, root)
     for path in root.glob("table1_summary/**/*.parquet"):
         path.unlink()
-    monkeypatch.setattr(sql, "GIB_PER_CORE", 0.0001)
+    monkeypatch.setattr(marts, "GIB_PER_THREAD", 0.0001)
     answer = giscope("marts", "--warehouse", root)
     assert answer.status == 2
     (line,) = answer.stderr.splitlines()
