@@ -25,6 +25,11 @@ networks=${networks:-infra/networks.toml}
 GISCOPE_NETWORKS_SUM=$(cksum <"$networks" | tr ' ' -)
 export GISCOPE_NETWORKS_SUM
 
+# One after another: targets that are built at once can each build the stages that they share, and would then
+# differ from start to start.
+for service in spark-master airflow-init superset-init; do
+    docker compose build "$service"
+done
 docker compose "$@" build
 docker compose "$@" up --detach --wait || {
     docker compose "$@" ps --all --format '{{.Service}} {{.State}} {{.ExitCode}} {{.Health}}' |

@@ -146,6 +146,8 @@ def stack(absent: set[str], demo: Demo) -> Iterator[Stack]:
         SPARK_WORKER_CORES=2, **{name: free_port() for name in ports},
     )  # fmt: skip
     started = time.monotonic()
+    for service in ("spark-master", "airflow-init", "superset-init"):  # in the order of infra/up.sh
+        made.compose("build", service)
     made.compose(*(OF_ALL if "zeek" not in absent else OF_ALL[2:]), "build")
     say(f"images built in {time.monotonic() - started:.0f} s")
     try:
