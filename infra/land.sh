@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 inside() { docker compose exec -T airflow-scheduler "$@"; }
 (cd "$from" && tar --exclude _COMPLETE -c -- *) | # without ".", whose mode the volume would get
     inside tar -C /srv/giscope/landing --no-same-owner --no-overwrite-dir -x
+# Zeek, of the same group, writes into these folders, too.
+inside find /srv/giscope/landing -user 50000 ! -perm -g+w -exec chmod g+w {} +
 for day in "$from"/*/*/; do
     ls "$day" | grep -vx _COMPLETE | inside tee "/srv/giscope/landing/${day#"$from"/}_COMPLETE" >/dev/null
     echo "landed ${day#"$from"/}"

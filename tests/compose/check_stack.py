@@ -437,6 +437,7 @@ def test_zeek_captures_from_an_interface_into_the_landing_folder(stack, absent, 
         pytest.skip("no image zeek/zeek:8.0.8 could be pulled, and there is no other Zeek")
     capture = tmp_path / "peak.pcap"
     capture.write_bytes(pcap(live.recorded()[:20_000], live.ETHERNET))
+    stack.inside("airflow-scheduler", "mkdir", "-p", "/srv/giscope/landing/aa-gprs")
     stack.set(ZEEK_INTERFACE=link[1], ZEEK_NETWORK="aa-gprs")
     stack.compose("--profile", "zeek", "up", "--detach", "zeek")
     zeeks_folder = Path(output_of("docker", "volume", "inspect", "--format", "{{.Mountpoint}}",
