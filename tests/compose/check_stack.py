@@ -467,7 +467,7 @@ def test_zeek_captures_from_an_interface_into_the_landing_folder(stack, absent, 
     assert len(landed) >= 2
     day = Path(landed[0]).parent
     stack.inside("airflow-scheduler", "touch", f"{day}/_COMPLETE")
-    where = ["--warehouse", "/tmp/live", "--networks", "/srv/giscope/networks.toml"]
+    where = ["--warehouse", "/srv/giscope/warehouse", "--networks", "/srv/giscope/networks.toml"]
     stack.inside("airflow-scheduler", "giscope", "ingest", *where, "--network", "aa-gprs", str(day))
     say(f"Zeek landed {len(landed)} files in {day}; giscope ingest reads them")
 
