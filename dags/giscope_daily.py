@@ -37,7 +37,7 @@ SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
 EXIT_WITH_REASON = 2
 """Exit status of a giscope command that prints its reason in one line."""
 NO_WAREHOUSE = "no such warehouse"
-
+"""Part of that reason before the first day is published."""
 MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 
 PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
@@ -176,7 +176,7 @@ def giscope_daily() -> None:
         done = subprocess.run(purge, stderr=subprocess.PIPE, text=True, check=False)
         print(done.stderr)
         if done.returncode == EXIT_WITH_REASON and NO_WAREHOUSE in done.stderr:
-            return  # before the first day is published
+            return
         done.check_returncode()
         subprocess.run(["giscope", "maintain", *WAREHOUSE_ARGUMENTS], check=True)
 

@@ -31,7 +31,6 @@ from schemas import (
 )
 from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
-from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.marts.suppressed_groups import without_small_groups
 from spark_jobs.sources import version
@@ -138,7 +137,7 @@ def _inputs_hash(warehouse: Warehouse, day: Day) -> str:
     """
     files = [warehouse.content_hashes(table, *day) for table in INPUTS]
     facts = warehouse.content_hashes(NETWORKS, day[0])
-    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, GROUP_COLUMNS)
+    return fingerprint(files, facts, version("spark_jobs/marts"), GROUP_COLUMNS)
 
 
 def _without_purged(warehouse: Warehouse, change: Change) -> Change:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from schemas import Table
-from spark_jobs.estimators.by_user import GROUPS
 
 SQL_FOLDER = Path(__file__).parent
+GROUPS = 64
+"""Groups of users by hash: the marts hold sums of them, in a network."""
 FUNCTIONS = {
     "user_group(key)": f"cast('0x' || substr(md5(key), 1, 2) as int) % {GROUPS}",
     "local_hour_of(ts, zone)": "cast(hour(timezone(zone, ts)) as int)",

@@ -8,9 +8,9 @@ from math import exp
 
 import numpy as np
 
-from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.figures import statistics
 from spark_jobs.figures.statistics import UNKNOWN, Estimate, enough
+from spark_jobs.marts import GROUPS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED, TOO_FEW
 from spark_jobs.report.selection import Selection
 

@@ -25,10 +25,9 @@ from schemas import (
     Table,
 )
 from schemas.flows import LIMITS
-from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.marts import FUNCTIONS, view_statements
+from spark_jobs.marts import FUNCTIONS, GROUPS, view_statements
 from spark_jobs.warehouse import Warehouse
 
 ZONES = ("Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu")
