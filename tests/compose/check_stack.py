@@ -145,6 +145,7 @@ def stack(absent: set[str], demo: Demo) -> Iterator[Stack]:
         GISCOPE_FIRST_DAY=DAY, GISCOPE_LAST_DAY=DAY, GISCOPE_LOOK_SECONDS=10,
         SPARK_WORKER_CORES=2, **{name: free_port() for name in ports},
     )  # fmt: skip
+    made.compose(*OF_ALL, "down", "--volumes")  # of a test that was interrupted
     started = time.monotonic()
     for service in ("spark-master", "airflow-init", "superset-init"):  # in the order of infra/up.sh
         made.compose("build", service)
