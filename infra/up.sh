@@ -25,12 +25,17 @@ networks=${networks:-infra/networks.toml}
 GISCOPE_NETWORKS_SUM=$(cksum <"$networks" | tr ' ' -)
 export GISCOPE_NETWORKS_SUM
 
-# One after another: targets that are built at once can each build the stages that they share, and would then
-# differ from start to start.
-for service in spark-master airflow-init superset-init; do
-    docker compose build "$service"
+# Build only what changed: Docker may make another image of the same files, which would replace all containers.
+GISCOPE_SOURCES_SUM=$(find .dockerignore LICENSE README.md pyproject.toml uv.lock dags infra schemas spark_jobs \
+    zeek_scripts -type f ! -path '*/__pycache__/*' ! -path infra/networks.toml -exec cksum {} + |
+    sort | cksum | tr ' ' -)
+export GISCOPE_SOURCES_SUM
+for image in spark:spark-master airflow:airflow-init superset:superset-init; do
+    label=$(docker image inspect --format '{{index .Config.Labels "giscope.sources"}}' \
+        "giscope-${image%:*}" 2>/dev/null) || label=
+    [ "$label" = "$GISCOPE_SOURCES_SUM" ] || docker compose build "${image#*:}"
 done
-docker compose "$@" build
+case " $* " in *" zeek "*) docker compose --profile zeek build zeek ;; esac
 docker compose "$@" up --detach --wait || {
     docker compose "$@" ps --all --format '{{.Service}} {{.State}} {{.ExitCode}} {{.Health}}' |
         grep -v -e ' running 0 healthy' -e ' created 0' -e '-init exited 0' |
