@@ -11,7 +11,6 @@ from schemas.ingest_log import INCOMPLETE_REASONS, INGEST_LOG, SKIP_REASONS, UNR
 from schemas.leases import LEASES
 from schemas.links import LINKS
 from schemas.losses import LOSSES
-from schemas.marts import MARTS, SUPPRESSED_GROUPS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
@@ -26,30 +25,26 @@ from schemas.table import CATALOG_NAME, PARTITION_COLUMNS, TIMESTAMP, Column, Ta
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
 """Tables that are filled from Zeek's logs, and empty without them."""
 
-TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (
-        PACKETS,
-        FLOWS,
-        CHANNEL_RATES,
-        LOSSES,
-        RETRANSMISSIONS,
-        RTT_SAMPLES,
-        RTO_VALUES,
-        STALLS,
-        LINKS,
-        PAGES,
-        SESSIONS,
-        APPLICATION_LOG,
-        ACCOUNTING,
-        LEASES,
-        INGEST_LOG,
-        NETWORKS,
-        QUALITY,
-        *MARTS,
-        SUPPRESSED_GROUPS,
-    )
-}
+STORED_TABLES = (
+    PACKETS,
+    FLOWS,
+    CHANNEL_RATES,
+    LOSSES,
+    RETRANSMISSIONS,
+    RTT_SAMPLES,
+    RTO_VALUES,
+    STALLS,
+    LINKS,
+    PAGES,
+    SESSIONS,
+    APPLICATION_LOG,
+    ACCOUNTING,
+    LEASES,
+    INGEST_LOG,
+    NETWORKS,
+    QUALITY,
+)
+"""All tables but the marts, which are in `spark_jobs/figures/tables.py`."""
 
 DAILY_TABLES = (
     FLOWS,
@@ -64,22 +59,6 @@ DAILY_TABLES = (
     RTO_VALUES,
 )
 """Tables that are made from a day's packets."""
-EXAMPLES = TABLES["examples"]
-RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
-    "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
-    "flows": DAILY_TABLES,
-    "marts": (
-        *(mart for mart in MARTS if mart is not EXAMPLES),
-        SUPPRESSED_GROUPS,
-        QUALITY,
-        INGEST_LOG,
-    ),
-}
-"""Tables that are removed together, by the name of the first: retention is set for each group.
-
-Examples belong to packets, because they are drawn from packets.
-"""
-
 __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
@@ -93,22 +72,19 @@ __all__ = [
     "LEASES",
     "LINKS",
     "LOSSES",
-    "MARTS",
     "MAX_OPTIONS_CUT_SHARE",
     "NETWORKS",
     "PACKETS",
     "PAGES",
     "PARTITION_COLUMNS",
     "QUALITY",
-    "RETENTION_GROUPS",
     "RETRANSMISSIONS",
     "RTO_VALUES",
     "RTT_SAMPLES",
     "SESSIONS",
     "SKIP_REASONS",
     "STALLS",
-    "SUPPRESSED_GROUPS",
-    "TABLES",
+    "STORED_TABLES",
     "TIMESTAMP",
     "TUNNELS",
     "UNREAD_REASONS",

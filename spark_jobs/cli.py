@@ -629,9 +629,9 @@ def report(
     It compares peak and off-peak hours, and has the paper's tables and figures. The pages of its
     examples go into the folder `plots` beside it.
     """
+    from spark_jobs.figures.metrics.compare import parse_subset
     from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
-    from spark_jobs.report.compare import parse_subset
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
@@ -788,8 +788,8 @@ def plot(
     A page has the time-sequence graph, what limited the connection, the data in flight, RTT samples
     and RTO expiries.
     """
+    from spark_jobs.figures.names import plot_file_name
     from spark_jobs.jobs.plot import plot as draw
-    from spark_jobs.report import plot_file_name
 
     store = _open_existing(warehouse)
     target = output or Path()

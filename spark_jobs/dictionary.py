@@ -5,16 +5,9 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
-from schemas import (
-    FROM_ZEEK_LOGS,
-    INGEST_LOG,
-    MARTS,
-    SKIP_REASONS,
-    SUPPRESSED_GROUPS,
-    TABLES,
-    Table,
-)
+from schemas import FROM_ZEEK_LOGS, INGEST_LOG, SKIP_REASONS, Table
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 
 HEADINGS = ("column", "type", "unit", "null", "meaning", "source")
 REASONS = "ingest_log.skipped: reasons"

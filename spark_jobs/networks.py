@@ -22,8 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from schemas import RETENTION_GROUPS, TABLES, Table
+from schemas import Table
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
 
 
 def _known_timezone(name: str) -> str:

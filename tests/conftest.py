@@ -14,7 +14,8 @@ import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
-from schemas import FROM_ZEEK_LOGS, SUPPRESSED_GROUPS, TABLES, Table
+from schemas import FROM_ZEEK_LOGS, Table
+from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import CaptureOutcome, ingest
 from spark_jobs.jobs.marts import update_marts

@@ -7,7 +7,7 @@ import statsmodels.formula.api as smf
 from conftest import TRUTH, Demo
 
 from schemas import CHANNEL_RATES, FLOWS
-from spark_jobs.estimators.option_effects import effects
+from spark_jobs.figures.table3_clusters.option_effects import effects
 
 LAB = {
     ("aa-gprs", 10): "aa-gprs-peak",

@@ -1,1 +1,1 @@
-"""Superset's pages: datasets, charts, filters and their layout, as values."""
+"""Superset's dashboards: the charts of the figures, and the files that Superset imports."""

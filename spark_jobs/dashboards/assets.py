@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from schemas import TABLES
-from spark_jobs.dashboards.colours import NETWORK_COLOURS
-from spark_jobs.dashboards.intervals import to_superset_template
 from spark_jobs.dashboards.pages import DASHBOARDS
-from spark_jobs.dashboards.parts import (
+from spark_jobs.dashboards.templates import to_superset_template
+from spark_jobs.figures.colours import SERIES_COLOURS
+from spark_jobs.figures.dashboard_parts import (
     COLOUR_SCHEME,
     Chart,
     Dashboard,
@@ -27,6 +26,7 @@ from spark_jobs.dashboards.parts import (
     Text,
     ValueFilter,
 )
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse
 
 GRID_COLUMNS = 12
@@ -159,7 +159,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "position": _position(page),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
-                "label_colors": {**NETWORK_COLOURS, **page.colours},
+                "label_colors": {**SERIES_COLOURS, **page.colours},
                 "cross_filters_enabled": False,
                 "native_filter_configuration": list(_filters(page)),
             },

@@ -1,14 +1,63 @@
-"""All pages of the dashboards; `assets.py` writes them for Superset.
+"""All dashboards: the charts of the figures, page by page, and the pages' filters.
 
 Every dataset has the columns of KEYS, for filters and for row-level security by country.
 """
 
-from spark_jobs.dashboards.channel import CHANNEL
-from spark_jobs.dashboards.options import OPTIONS_PAGE
-from spark_jobs.dashboards.overview import OVERVIEW
-from spark_jobs.dashboards.peak import PEAK_PAGE
-from spark_jobs.dashboards.setup_page import SETUP
-from spark_jobs.dashboards.transfers import TRANSFERS
-from spark_jobs.dashboards.why import WHY
+from collections.abc import Sequence
+from dataclasses import replace
 
-DASHBOARDS = (PEAK_PAGE, OVERVIEW, WHY, SETUP, CHANNEL, TRANSFERS, OPTIONS_PAGE)
+from spark_jobs.figures import parts
+from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_TITLE
+from spark_jobs.figures.dashboard_parts import Dashboard, DateFilter, ValueFilter
+from spark_jobs.figures.metrics.dashboard import FILTERS as PEAK_FILTERS
+from spark_jobs.figures.table1_summary.dashboard import CONNECTIONS
+
+COUNTRY, NETWORKS, HOUR, HOURS = (
+    ValueFilter("country", "Country", CONNECTIONS),
+    ValueFilter("network", "Network", CONNECTIONS, narrowed_by=("country", "access")),
+    ValueFilter("hour", "Local hour", CONNECTIONS),
+    ValueFilter("hours", "Peak or off-peak", CONNECTIONS),
+)
+ACCESS = ValueFilter("access", "Access", CONNECTIONS)
+MOST_COMMON_ACCESS = "access of most networks"
+"""Placeholder in the assets; `load.py` replaces it by the name of that access technology."""
+FILTERS = (
+    COUNTRY,
+    replace(ACCESS, selected=(MOST_COMMON_ACCESS,), single=True),
+    NETWORKS,
+    DateFilter(),
+    replace(HOURS, selected=("peak", "off-peak")),
+    HOUR,
+)
+"""Filters of pages that show one access technology, at peak and off-peak."""
+OVERVIEW_FILTERS = (
+    COUNTRY,
+    ACCESS,
+    NETWORKS,
+    DateFilter(excluded_charts=[HELD_DAYS_TITLE]),
+    HOURS,
+    HOUR,
+)
+PAGES: dict[str, tuple[str, Sequence[ValueFilter | DateFilter]]] = {
+    "giscope-peak": ("Peak against off-peak", PEAK_FILTERS),
+    "giscope-overview": ("Overview", OVERVIEW_FILTERS),
+    "giscope-why": ("Why slow", FILTERS),
+    "giscope-setup": ("Set-up and delay", FILTERS),
+    "giscope-channel": ("Channel and loss", FILTERS),
+    "giscope-transfers": ("Transfers", FILTERS),
+    "giscope-options": ("Options", FILTERS),
+}
+"""By address: title and filters. A figure's dashboard.py names its page in PAGE."""
+
+
+def _dashboard(slug: str) -> Dashboard:
+    title, filters = PAGES[slug]
+    shown = [part for part in parts("dashboard") if slug == part.PAGE]
+    rows = [row for part in shown for row in part.ROWS]
+    colours = {
+        label: colour for part in shown for label, colour in getattr(part, "COLOURS", {}).items()
+    }
+    return Dashboard(title, slug, rows, filters, colours)
+
+
+DASHBOARDS = tuple(map(_dashboard, PAGES))

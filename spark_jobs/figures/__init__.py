@@ -1,4 +1,56 @@
-"""Figures: each will have all of its parts in one folder (SQL, section of the report, charts).
+"""Figures: all of a table or figure is in one folder here, from its SQL to its pages.
 
-So far the package holds what all figures share: the statistics, for Python and for SQL.
+`FOLDERS` lists the folders in the order of the report and of each dashboard. CONTRIBUTING.md says
+what a folder holds. The modules beside the folders are what figures share.
 """
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+ORDER = (
+    "metrics",
+    "daily_checks",
+    "table1_summary",
+    "fig03_setup_delay",
+    "fig04_round_trip_time",
+    "fig05_setup_tree",
+    "fig07_channel_rate",
+    "channel_rate_coverage",
+    "table2_loss",
+    "fig08_bottleneck",
+    "fig09_throughput",
+    "fig10_throughput_by_loss",
+    "fig11_tcp_share",
+    "fig13_user_throughput",
+    "table3_clusters",
+    "limits_by_window",
+    "rtt_by_flight",
+    "largest_rtt_by_user",
+    "retransmissions_by_cause",
+    "rto_by_options",
+    "stalls_by_class",
+    "recovery_by_restart",
+    "examples",
+    "captures",
+    "suppressed_groups",
+)
+"""Order of the figures; a folder that is not listed here comes last."""
+FOLDER = Path(__file__).parent
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+
+FOLDERS = sorted((found.name for found in iter_modules([str(FOLDER)]) if found.ispkg), key=_place)
+"""Names of the figures' folders."""
+
+
+def parts(module: str) -> Iterator[ModuleType]:
+    """Yield the module of this name of each figure that has one, such as `page`."""
+    for name in FOLDERS:
+        if (FOLDER / name / f"{module}.py").exists():
+            yield import_module(f"{__name__}.{name}.{module}")

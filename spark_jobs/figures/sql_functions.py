@@ -1,4 +1,4 @@
-"""Functions of SQL for DuckDB that compute the statistics of `statistics`.
+"""Functions of SQL for DuckDB: the statistics of `statistics`, and the texts of `format`.
 
 They take lists with an element for each group of users, so that one call of a function computes
 the estimates of many rows at once:
@@ -34,14 +34,21 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     a first and a second selection, with the interval and the p of their difference. A user group
     with sums in both selections has two elements.
     limit_of_chance(p): the p below which the differences of a page are significant
+    value_text(value, unit): a value as text
+    estimate_text(interval, unit, samples): a mean or share with its interval as text
+    difference_text(difference, significant, unit, first_name, second_name): a difference in words
     """
-    difference_lists = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
-    for name, function, parameters, result in (
+    difference_lists: list[Any] = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
+    functions: list[tuple[str, Any, list[Any], str]] = [
         ("mean_interval", _mean_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
         ("share_interval", _share_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
         ("difference_interval", _difference_interval, difference_lists, DIFFERENCE),
         ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
-    ):
+        ("estimate_text", _estimate_text, [INTERVAL, "VARCHAR", "DOUBLE"], "VARCHAR"),
+        ("value_text", _value_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
+        ("difference_text", _difference_text, [DIFFERENCE, "BOOLEAN", *["VARCHAR"] * 3], "VARCHAR"),
+    ]
+    for name, function, parameters, result in functions:
         # These are functions of a module, which are never freed: DuckDB keeps no reference to a
         # function after the connection that created it is closed.
         connection.create_function(
@@ -87,6 +94,48 @@ def _limit_of_chance(p_values: pa.ChunkedArray) -> pa.Array:
 
     row, p = _elements(p_values)
     return pa.array(limits_of_chance(p, row, len(p_values)))
+
+
+def _estimate_text(
+    intervals: pa.ChunkedArray, units: pa.ChunkedArray, samples: pa.ChunkedArray
+) -> pa.Array:
+    from spark_jobs.figures.format import UNITS
+    from spark_jobs.figures.statistics import UNKNOWN, Estimate
+
+    rows = zip(*(column.to_pylist() for column in (intervals, units, samples)), strict=True)
+    return pa.array(
+        [
+            UNITS[unit].estimate(Estimate(**found) if found else UNKNOWN, bool(count))
+            for found, unit, count in rows
+        ],
+        pa.string(),
+    )
+
+
+def _value_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.format import UNITS
+
+    rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
+    return pa.array([UNITS[unit].text(value) for value, unit in rows], pa.string())
+
+
+def _difference_text(
+    differences: pa.ChunkedArray,
+    are_significant: pa.ChunkedArray,
+    units: pa.ChunkedArray,
+    first_names: pa.ChunkedArray,
+    second_names: pa.ChunkedArray,
+) -> pa.Array:
+    from spark_jobs.figures.format import UNITS
+    from spark_jobs.figures.statistics import Difference, Interval
+
+    columns = (differences, are_significant, units, first_names, second_names)
+    texts = []
+    for found, significant, unit, *names in zip(*(c.to_pylist() for c in columns), strict=True):
+        interval = None if found["p"] is None else Interval(found["low"], found["high"], found["p"])
+        difference = Difference(found["first"], found["second"], interval)
+        texts.append(UNITS[unit].sentence(difference, significant, *names))
+    return pa.array(texts, pa.string())
 
 
 def _elements(*lists: pa.ChunkedArray) -> list[np.ndarray]:

@@ -20,19 +20,18 @@ from schemas import (
     CHANNEL_RATES,
     FLOWS,
     LINKS,
-    MARTS,
     NETWORKS,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
     STALLS,
-    SUPPRESSED_GROUPS,
     Table,
 )
 from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
-from spark_jobs.marts import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
-from spark_jobs.marts.suppressed_groups import without_small_groups
+from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
+from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
+from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, Written, fingerprint
 from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
@@ -42,7 +41,12 @@ if TYPE_CHECKING:
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
 """Tables that a day's marts are made from, besides the network's facts."""
-GROUP_COLUMNS = [table.group_columns for table in MARTS]
+SQL_AND_GROUPS = [
+    *view_statements(stored=()),
+    *((mart_query(table), table.group_columns) for table in MARTS),
+    version("spark_jobs/figures/suppressed_groups/suppression.py"),
+]
+"""What a day's marts depend on, besides its tables."""
 MAX_BATCH_DAYS, MAX_BATCH_BYTES = 16, 128 << 20
 """Maximum number of days whose marts one task makes, and of bytes of their flows."""
 GIB_PER_THREAD = 1
@@ -133,11 +137,11 @@ def marts_unit(day: Day) -> Unit:
 def _inputs_hash(warehouse: Warehouse, day: Day) -> str:
     """Return a hash of what a day's marts depend on.
 
-    These are its INPUTS, the network's facts, the SQL files, and the groups.
+    These are its INPUTS, the network's facts, the SQL, and the groups.
     """
     files = [warehouse.content_hashes(table, *day) for table in INPUTS]
     facts = warehouse.content_hashes(NETWORKS, day[0])
-    return fingerprint(files, facts, version("spark_jobs/marts"), GROUP_COLUMNS)
+    return fingerprint(files, facts, SQL_AND_GROUPS)
 
 
 def _without_purged(warehouse: Warehouse, change: Change) -> Change:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
+from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report import PLOTS, fingerprint_inputs, plot_file_name, write_page
+from spark_jobs.report import fingerprint_inputs, write_page
 from spark_jobs.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from spark_jobs.figures.examples.page import Example
     from spark_jobs.report.connection import Connection
-    from spark_jobs.report.examples import Example
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:

@@ -22,12 +22,12 @@ from schemas import (
     MAX_OPTIONS_CUT_SHARE,
     PACKETS,
     QUALITY,
-    TABLES,
     TUNNELS,
     UNREAD_REASONS,
 )
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import Network, QualityLimits
 from spark_jobs.warehouse import PublishedUnit, Unit, Warehouse, fingerprint
 

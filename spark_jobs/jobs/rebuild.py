@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
+from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
 

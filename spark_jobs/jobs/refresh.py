@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from schemas import SUPPRESSED_GROUPS, TABLES
+from spark_jobs.figures.names import PLOTS
+from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
-from spark_jobs.report import PLOTS, REPORT, bring_up_to_date
+from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import Warehouse
 
 

@@ -29,16 +29,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from schemas import (
-    EXAMPLES,
-    FLOWS,
-    INGEST_LOG,
-    LEASES,
-    PACKETS,
-    RETENTION_GROUPS,
-    TABLES,
-    Table,
-)
+from schemas import FLOWS, INGEST_LOG, LEASES, PACKETS, Table
 from schemas.former_names import table_of_folder
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
@@ -60,6 +51,8 @@ from spark_jobs.capture.users import (
     secret_check,
 )
 from spark_jobs.errors import UserError
+from spark_jobs.figures.names import PLOTS, plot_file_name
+from spark_jobs.figures.tables import EXAMPLES, RETENTION_GROUPS, TABLES
 from spark_jobs.jobs.exclusions import (
     CAPTURE_TABLES,
     exclusions_from_facts,
@@ -71,7 +64,6 @@ from spark_jobs.jobs.exclusions import (
 from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
-from spark_jobs.report import PLOTS, plot_file_name
 from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as Grid
 
-from schemas import MARTS
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse import Warehouse, fingerprint
 
 if TYPE_CHECKING:

@@ -6,34 +6,26 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY, SUPPRESSED_GROUPS, TABLES
+from schemas import INGEST_LOG, NETWORKS, QUALITY
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Warehouse, fingerprint
 from spark_jobs.warehouse.disk import replacing
 
 if TYPE_CHECKING:
-    from spark_jobs.report.compare import Subset
+    from spark_jobs.figures.metrics.compare import Subset
 
 REPORT = "report.html"
 """File name of the page of all networks and days, in the warehouse's folder."""
-PLOTS = "plots"
-"""Folder of the pages of the report's examples, beside the report."""
 REPORT_TABLES = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
 """Tables that REPORT shows."""
 CODE_FOLDERS = (
     "schemas",
     "spark_jobs/report",
     "spark_jobs/figures",
-    "spark_jobs/estimators",
-    "spark_jobs/marts",
 )
 """Folders of the code that makes REPORT."""
-
-
-def plot_file_name(flow_id: int) -> str:
-    """Return the file name of a connection's page."""
-    return f"flow-{flow_id}.html"
 
 
 def fingerprint_inputs(warehouse: Warehouse) -> str:

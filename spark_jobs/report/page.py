@@ -1,6 +1,6 @@
 """The report's page: the paper's tables and figures, with all networks side by side.
 
-Each function in SECTIONS takes a Selection and returns one Section or several.
+Each figure's page.py has `sections`, which returns its sections for a Selection.
 """
 
 from pathlib import Path
@@ -9,52 +9,15 @@ import plotly.io as pio
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from spark_jobs.report import (
-    examples,
-    fig03,
-    fig04,
-    fig05,
-    fig07,
-    fig08,
-    fig10,
-    limits,
-    peak,
-    quality,
-    queueing,
-    retransmissions,
-    stall_sections,
-    table1,
-    table2,
-    table3,
-    throughput,
-)
-from spark_jobs.report.compare import Subset
-from spark_jobs.report.page_elements import ACCESS_NAMES, TEMPLATE, Section, compressed, templates
-from spark_jobs.report.selection import Selection
-
-SECTIONS = (
-    peak.sections,
-    quality.daily_checks,
-    quality.suppressed_groups,
-    table1.section,
-    fig03.section,
-    fig04.section,
-    fig05.section,
-    fig07.sections,
-    table2.section,
-    fig08.section,
-    throughput.throughput,
-    fig10.section,
-    throughput.tcp_share,
-    throughput.user_throughput,
-    table3.sections,
-    limits.sections,
-    queueing.sections,
-    retransmissions.sections,
-    stall_sections.sections,
-    examples.section,
-    quality.captures,
-)
+from spark_jobs.figures import parts
+from spark_jobs.figures.captures.page import sections as captures
+from spark_jobs.figures.metrics.compare import Subset
+from spark_jobs.figures.metrics.page import comparison_section
+from spark_jobs.figures.names import ACCESS_NAMES
+from spark_jobs.figures.page_elements import TEMPLATE, Section
+from spark_jobs.figures.selection import Selection
+from spark_jobs.figures.suppressed_groups.page import sections as suppressed_groups
+from spark_jobs.report.templates import compressed, templates
 
 pio.templates.default = None  # each page holds TEMPLATE once
 
@@ -64,12 +27,11 @@ Subsets = tuple[Subset, Subset]
 def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
     if subsets:
         return [
-            peak.comparison_section(selection, *subsets),
-            *quality.suppressed_groups(selection),
-            quality.captures(selection),
+            comparison_section(selection, *subsets),
+            *suppressed_groups(selection),
+            *captures(selection),
         ]
-    results = [make(selection) for make in SECTIONS]
-    return [s for result in results for s in (result if isinstance(result, list) else [result])]
+    return [section for part in parts("page") for section in part.sections(selection)]
 
 
 def page(selection: Selection, subsets: Subsets | None = None) -> str:

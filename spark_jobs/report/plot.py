@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.estimators.sender.state import LIMITS
+from spark_jobs.figures.limits_by_window.numbers import LIMIT_COLOURS, LIMIT_LABELS, LIMIT_WORDS
+from spark_jobs.figures.page_elements import FONT, GRID, TEXT
 from spark_jobs.report.connection import Connection
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, Stream
-from spark_jobs.report.page_elements import FONT, GRID, TEXT
 from spark_jobs.report.plot_elements import (
     ACCESS,
     ACK_LINE,
@@ -31,8 +32,6 @@ from spark_jobs.report.plot_elements import (
     typed_array,
 )
 from spark_jobs.report.plot_sequence import hover_text, sequence, window_visibility
-from spark_jobs.report.why import LIMIT_COLOURS
-from spark_jobs.report.why import LIMITS as LIMIT_TEXTS
 
 MAX_DRAWN = 2000
 """Maximum number of segments of one kind in view; of more, the browser draws every n-th."""
@@ -79,7 +78,7 @@ def limit_legend(packets: ConnectionPackets) -> list[tuple[str, str, str]]:
     """Return (name, label, colour) of each limit in the first graph."""
     codes = set(packets.intervals["limit"].tolist())
     return [
-        (name.replace("_", " "), LIMIT_TEXTS[name], LIMIT_COLOURS[name])
+        (LIMIT_LABELS[name], LIMIT_WORDS[name], LIMIT_COLOURS[name])
         for code, name in enumerate(LIMITS)
         if code in codes
     ]
@@ -101,7 +100,7 @@ def _limits_and_stalls(packets: ConnectionPackets, connection: Connection) -> It
     for code, name in enumerate(LIMITS):
         intervals = packets.intervals[packets.intervals["limit"] == code]
         if len(intervals):
-            label = f"{name.replace('_', ' ')}: {LIMIT_TEXTS[name]}"
+            label = f"{LIMIT_LABELS[name]}: {LIMIT_WORDS[name]}"
             yield _bars("limit", intervals["start"], intervals["end"], LIMIT_COLOURS[name]) | {
                 "name": name,
                 "hovertemplate": "%{base:.3f} s, for %{x:.3f} s<br>" + label + "<extra></extra>",

@@ -7,16 +7,12 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from schemas import FLOWS
+from spark_jobs.figures.format import NOT_MEASURED
+from spark_jobs.figures.page_elements import TEMPLATE, NumberTable
 from spark_jobs.report.connection import Connection
 from spark_jobs.report.connection_packets import ConnectionPackets
-from spark_jobs.report.page_elements import (
-    NOT_MEASURED,
-    TEMPLATE,
-    NumberTable,
-    compressed,
-    templates,
-)
 from spark_jobs.report.plot import MAX_DRAWN, figure, first_direction, limit_legend, thinning_notes
+from spark_jobs.report.templates import compressed, templates
 from spark_jobs.report.why import explanation
 
 BUTTONS = "toImage zoom2d pan2d zoomIn2d zoomOut2d resetScale2d"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spark_jobs.estimators.tcp import FIN, RST, SYN
+from spark_jobs.figures.page_elements import TEXT
 from spark_jobs.report.connection_packets import KINDS, Stream
-from spark_jobs.report.page_elements import TEXT
 from spark_jobs.report.plot_elements import (
     ACCESS,
     ACK_LINE,

@@ -2,56 +2,16 @@
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-import duckdb
-
-from schemas import NETWORKS, QUALITY, TABLES, Table
+from schemas import NETWORKS, QUALITY, Table
 from spark_jobs.errors import UserError
+from spark_jobs.figures.names import NETWORK_COLOURS
+from spark_jobs.figures.selection import Selection, ShownNetwork
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.views import create_views
-
-COLOURS = ("#0067a3", "#b84f00", "#00795a", "#a8457f", "#7d6200", "#2b7fa8", "#444444")
-"""Colours of networks, by Okabe and Ito for readers with any colour vision.
-
-They are darkened so that text in them is readable.
-"""
-
-
-@dataclass(frozen=True)
-class ShownNetwork:
-    """A network and its colour in all figures."""
-
-    name: str
-    country: str
-    access: str
-    colour: str
-
-
-@dataclass
-class Selection:
-    """Networks, days, and a database connection whose tables are restricted to them."""
-
-    networks: list[ShownNetwork]
-    first_day: datetime.date
-    last_day: datetime.date
-    connection: duckdb.DuckDBPyConnection
-    warehouse: Warehouse
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return a query's rows; NaN, the result of a division by zero, becomes None."""
-        answer = self.connection.sql(query)
-        names = answer.columns
-        return [
-            {
-                name: None if isinstance(value, float) and value != value else value
-                for name, value in zip(names, row, strict=True)
-            }
-            for row in answer.fetchall()
-        ]
-
+from spark_jobs.warehouse.views import create_views, files_query
 
 UNRESTRICTED = (NETWORKS, QUALITY)
 """Tables that a selection reads whole: names of all networks, and checks of all days."""
@@ -95,7 +55,7 @@ def select(
             + (f" to {until}" if until else "")
         )
     with_data = {name for name, _, _ in shown}
-    colours = {name: COLOURS[i % len(COLOURS)] for i, (name, _, _) in enumerate(known)}
+    colours = dict(zip([name for name, _, _ in known], cycle(NETWORK_COLOURS), strict=False))
     return Selection(
         [
             ShownNetwork(name, country, access, colours[name])
@@ -105,7 +65,9 @@ def select(
         min(first for _, first, _ in shown),
         max(last for _, _, last in shown),
         connection,
-        warehouse,
+        lambda table, days: files_query(
+            table, [path for day in days for path in warehouse.files(table, *day)]
+        ),
     )
 
 

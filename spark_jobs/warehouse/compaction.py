@@ -24,8 +24,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import INGEST_LOG, PACKETS, TABLES, Table
+from schemas import INGEST_LOG, PACKETS, Table
 from schemas.former_names import table_of_folder
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.files import Written, key_value_metadata, open_parquet, read_metadata
 from spark_jobs.warehouse.staging import NO_DATE, Staging

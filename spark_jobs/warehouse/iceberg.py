@@ -53,8 +53,9 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from schemas import TABLES, Table
+from schemas import Table
 from schemas.former_names import renamed_columns, stored_names
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import NAMESPACE, File, TableUpdate
 from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.staging import NO_DATE

@@ -33,8 +33,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import TABLES
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import ObjectPath, path_of
 from spark_jobs.warehouse.files import open_parquet
 

@@ -48,9 +48,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
-from schemas import NETWORKS, TABLES, Table
+from schemas import NETWORKS, Table
 from schemas.former_names import FORMER_TABLES, folders_of_table, table_of_folder
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import in_object_store, path_of, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans

@@ -17,7 +17,8 @@ from conftest import CAPTURES, DAY, ROOT, Demo
 from live import between
 from many_days import moved
 
-from schemas import MARTS, Table
+from schemas import Table
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse import Warehouse
 
 AIRFLOW = ROOT / "infra/airflow/airflow"

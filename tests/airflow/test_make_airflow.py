@@ -24,7 +24,7 @@ from test_dag import AIRFLOW, STEPS, rows
 from test_pseudonyms import Finder, subscribers
 from test_spark_sql import free_port
 
-from schemas import MARTS
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 

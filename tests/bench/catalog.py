@@ -20,7 +20,8 @@ from pyiceberg.catalog import load_catalog
 from rich.console import Console
 from rich.table import Table as Grid
 
-from schemas import MARTS, PACKETS, QUALITY, TABLES, Table
+from schemas import PACKETS, QUALITY, Table
+from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.catalog import CATALOG

@@ -19,9 +19,10 @@ from tempfile import TemporaryDirectory
 import duckdb
 from rich.console import Console
 
-from schemas import FLOWS, MARTS, PACKETS, Table
+from schemas import FLOWS, PACKETS, Table
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.sql_functions import register
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import Network, load_networks

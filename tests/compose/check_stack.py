@@ -24,7 +24,7 @@ from conftest import CAPTURES, DAY, ROOT, Demo
 from superset_server import logged_in, open_page
 from test_spark_sql import asked
 
-from schemas.marts import MARTS
+from spark_jobs.figures.tables import MARTS
 from tests.compose.engine import engine
 from tests.compose.programs import CACHE, install, output_of, run
 from tests.compose.stand_ins import make_stand_in, missing_images

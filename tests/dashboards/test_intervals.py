@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from spark_jobs.dashboards.intervals import (
+from spark_jobs.figures.numbers import (
     FILTERS_MARK,
     Ratio,
     estimate_table,

@@ -17,9 +17,9 @@ from listening import watched
 from playwright.sync_api import APIRequestContext, Page, Response
 from superset_server import logged_in, new_user, open_page
 
-from schemas import TABLES
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.sql_functions import register
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.files import read_rows
 

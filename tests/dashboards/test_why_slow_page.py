@@ -1,8 +1,6 @@
 """The page of what makes transfers slow, against the tables that its marts are made of."""
 
 import pytest
-
-from schemas.flows import LIMITS
 from spark_jobs.dashboards.why import (
     EXAMPLES,
     LARGEST_RTTS,
@@ -12,6 +10,8 @@ from spark_jobs.dashboards.why import (
     THRESHOLDS,
     WINDOWS,
 )
+
+from schemas.flows import LIMITS
 
 
 def test_retransmissions_are_the_tables_of_packets_sent(demo):

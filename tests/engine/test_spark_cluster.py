@@ -15,7 +15,8 @@ from conftest import CAPTURES, NETWORKS_FILE, contents
 from object_store import new_bucket, object_store
 from test_spark_sql import SPARK, WAIT_S, free_port
 
-from schemas import INGEST_LOG, MARTS, NETWORKS, TABLES, Table
+from schemas import INGEST_LOG, NETWORKS, Table
+from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.places import path_of
 from spark_jobs.warehouse import Warehouse
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
-from schemas import MARTS, TABLES
 from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.warehouse import Warehouse
 
 WAITS = """

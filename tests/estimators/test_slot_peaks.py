@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_jobs.estimators.slot_peaks import rate_peaks, slot_peaks
+from spark_jobs.figures.fig07_channel_rate.slot_peaks import rate_peaks, slot_peaks
 
 ONE_SLOT = 12_000
 

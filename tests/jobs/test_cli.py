@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
-from schemas import TABLES
 from spark_jobs import cli
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts
 from spark_jobs.warehouse import VIEWS
 

@@ -29,10 +29,11 @@ from test_leases import put as put_messages
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
-from schemas import PACKETS, TABLES
+from schemas import PACKETS
 from spark_jobs.capture.users import UserKeys, user_keys
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks

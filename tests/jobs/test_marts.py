@@ -17,7 +17,6 @@ from schemas import (
     CHANNEL_RATES,
     FLOWS,
     LINKS,
-    MARTS,
     RETRANSMISSIONS,
     RTO_VALUES,
     SKIP_REASONS,
@@ -26,9 +25,10 @@ from schemas import (
 )
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED_REASONS
+from spark_jobs.figures.mart_sql import SHARED_VIEWS, SQL_FOLDER
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches, update_marts
-from spark_jobs.marts import SHARED_VIEWS, SQL_FOLDER
 from spark_jobs.warehouse import Warehouse
 
 

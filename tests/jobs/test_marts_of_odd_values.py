@@ -17,7 +17,6 @@ from schemas import (
     CHANNEL_RATES,
     FLOWS,
     LINKS,
-    MARTS,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -25,9 +24,10 @@ from schemas import (
     Table,
 )
 from schemas.flows import LIMITS
+from spark_jobs.figures.mart_sql import FUNCTIONS, GROUPS, view_statements
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.marts import FUNCTIONS, GROUPS, view_statements
 from spark_jobs.warehouse import Warehouse
 
 ZONES = ("Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu")

@@ -11,7 +11,7 @@ import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 from many_days import write_captures
 
-from schemas import MARTS
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.catalog import LOCKS

@@ -12,8 +12,9 @@ from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS
 from made_up import flow, publish
 from scapy.layers.inet import IP
 
-from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
+from schemas import FLOWS, INGEST_LOG, QUALITY
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs import quality
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest

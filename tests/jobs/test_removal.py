@@ -14,7 +14,8 @@ from test_pseudonyms import parts_of, run
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
-from schemas import DAILY_TABLES, EXAMPLES, MARTS, PACKETS, RETENTION_GROUPS, RTO_VALUES, TABLES
+from schemas import DAILY_TABLES, PACKETS, RTO_VALUES
+from spark_jobs.figures.tables import EXAMPLES, MARTS, RETENTION_GROUPS, TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention

@@ -9,14 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from conftest import DAY, Demo
-
-from schemas import MARTS, TABLES, Table
 from spark_jobs.dashboards.overview import SUPPRESSED_GROUPS
+
+from schemas import Table
+from spark_jobs.figures.suppressed_groups.suppression import (
+    NETWORK_DAY_COLUMNS,
+    without_small_groups,
+)
+from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.marts.suppressed_groups import NETWORK_DAY_COLUMNS, without_small_groups
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date, write_report
 from spark_jobs.warehouse import Warehouse

@@ -18,11 +18,11 @@ from conftest import NOON
 from test_far_subscribers import A4, B4, FILE, SERVER4, conn_log, frames
 from test_pseudonyms import OTHER, SECRET
 
-from schemas import TABLES
 from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs.exclusions import forgotten_unit
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.refresh import refresh

@@ -14,14 +14,14 @@ from test_report import Page
 from typer.testing import CliRunner
 
 from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
-from schemas.marts import METRICS
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
+from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.metrics.mart import METRICS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import compare, peak, write_report
-from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset
-from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Unit, Warehouse
 

@@ -13,8 +13,8 @@ import pytest
 from packet_script import Packet, partition
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
-from schemas import TABLES
 from spark_jobs.estimators.sender.state import LIMITS
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs.flows import read_user
 from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connection
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from spark_jobs.estimators.option_effects import effects
+from spark_jobs.figures.table3_clusters.option_effects import effects
 
 
 def synthetic_transfers(

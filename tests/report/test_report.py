@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from spark_jobs.report.fig07 import _share_of_time
+from spark_jobs.report.table3 import pooling_reverses
 
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
 from spark_jobs.figures.statistics import UNKNOWN
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
-from spark_jobs.report.fig07 import _share_of_time
-from spark_jobs.report.table3 import pooling_reverses
 from spark_jobs.warehouse import Warehouse
 
 

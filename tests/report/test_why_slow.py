@@ -12,12 +12,12 @@ from test_report import Page, value, value_and_interval
 
 from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
 from schemas.flows import LIMITS
+from spark_jobs.figures.hours import Grid, split_by_hours
+from spark_jobs.figures.page_elements import log_quantile
+from spark_jobs.figures.samples import count_group_bits
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import paper, write_report
-from spark_jobs.report.hours import Grid, split_by_hours
-from spark_jobs.report.page_elements import log_quantile
-from spark_jobs.report.samples import count_group_bits
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Warehouse
 

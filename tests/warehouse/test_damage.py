@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from conftest import NETWORKS_FILE
 
-from schemas import FLOWS, PACKETS, TABLES, Table
+from schemas import FLOWS, PACKETS, Table
 from spark_jobs.cli import main
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse
 
 

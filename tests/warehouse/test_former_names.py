@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import contents
 
-from schemas import RTO_VALUES, TABLES
+from schemas import RTO_VALUES
 from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns, stored_names
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import flows as job
 from spark_jobs.view_sql import Description, create_views, restricted_views
 from spark_jobs.warehouse import Warehouse

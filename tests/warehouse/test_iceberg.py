@@ -22,9 +22,10 @@ from test_warehouse import (
     rows,
 )
 
-from schemas import NETWORKS, TABLES
+from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.catalog import (
     CATALOG,

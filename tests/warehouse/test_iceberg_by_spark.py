@@ -10,8 +10,8 @@ import pytest
 from conftest import ROOT
 from test_warehouse import publish
 
-from schemas import TABLES
 from spark_jobs.engine.spark import iceberg_settings
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.catalog import CATALOG
 

@@ -18,8 +18,9 @@ from small_captures import ingest_syns
 from test_iceberg_by_spark import Session
 from test_warehouse import moved_warehouse, publish
 
-from schemas import NETWORKS, TABLES
+from schemas import NETWORKS
 from spark_jobs.cli import main
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse, iceberg, rest_catalog
 from spark_jobs.warehouse.catalog import UnitCatalog, database_of
 

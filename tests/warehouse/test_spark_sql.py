@@ -16,8 +16,9 @@ import pytest
 from conftest import EMPTY_IN_DEMO, ROOT
 from test_warehouse import publish
 
-from schemas import NETWORKS, TABLES
+from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import thrift_server
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.spark_sql import read_table, register

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from test_warehouse import countries, data_files, publish
 
-from schemas import LEASES, TABLES
+from schemas import LEASES
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.sources import version
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.catalog import CATALOG

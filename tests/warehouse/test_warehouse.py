@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from conftest import EMPTY_IN_DEMO
 
-from schemas import NETWORKS, TABLES
+from schemas import NETWORKS
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.catalog import UnitCatalog, database_of
 from spark_jobs.warehouse.staging import OWNER

@@ -1,0 +1,34 @@
+"""Superset's templates for the marks in datasets' SQL: the filters of a page."""
+
+from spark_jobs.figures.metrics.dashboard import DATES_MARK, SINCE_MARK
+from spark_jobs.figures.numbers import FILTERS_MARK
+
+FILTER_COLUMNS = ("country", "access", "network", "hours", "hour")
+
+_DATES = (
+    "{% set dates = get_time_filter('date', strftime='%Y-%m-%d %H:%M:%S', remove_filter=True) %}"
+)
+DATES_SQL = (
+    _DATES + "{% if dates.from_expr %} and date >= timestamp '{{ dates.from_expr }}'{% endif %}"
+    "{% if dates.to_expr %} and date < timestamp '{{ dates.to_expr }}'{% endif %}"
+)
+TEMPLATES = {
+    FILTERS_MARK: DATES_SQL
+    + "".join(
+        f"{{% for f in get_filters('{column}', remove_filter=True) %}}"
+        f" and {column} {{{{ 'not in' if f.op == 'NOT IN' else 'in' }}}}"
+        " {{ f.val|where_in }}{% endfor %}"
+        for column in FILTER_COLUMNS
+    ),
+    DATES_MARK: DATES_SQL,
+    SINCE_MARK: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
+    "{% else %}null::date{% endif %}",
+}
+"""Superset's template for each mark. Outside Superset the marks are comments and filter nothing."""
+
+
+def to_superset_template(sql: str) -> str:
+    """Return a dataset's SQL with Superset's templates in the place of the marks."""
+    for mark, template in TEMPLATES.items():
+        sql = sql.replace(mark, template)
+    return sql

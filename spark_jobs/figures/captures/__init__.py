@@ -1,0 +1,1 @@
+"""Which captures were read, and which frames were skipped?"""

@@ -1,0 +1,70 @@
+"""The captures that were read, and the frames that were skipped."""
+
+from schemas import MAX_OPTIONS_CUT_SHARE, SKIP_REASONS
+from spark_jobs.figures.format import count
+from spark_jobs.figures.page_elements import NumberTable, Section
+from spark_jobs.figures.selection import Selection
+
+
+def sections(selection: Selection) -> list[Section]:
+    """Return captures, frames and packets of each network, and skipped frames by reason."""
+    totals = selection.rows("""
+        select network, count(*) as captures, sum(frames)::bigint as frames,
+            sum(packets)::bigint as packets, min(first_ts) as first_ts, max(last_ts) as last_ts
+        from ingest_log where error is null group by network order by network
+    """)
+    skipped = selection.rows("""
+        select network, entry.key as reason, sum(entry.value)::bigint as frames
+        from (select network, unnest(map_entries(skipped)) as entry from ingest_log)
+        group by all order by all
+    """)
+    cut = selection.rows(f"""
+        select network, count(*) as days, arg_max(finding, value) as finding
+        from quality where measure = 'options_cut_share' and value > {MAX_OPTIONS_CUT_SHARE}
+        group by network order by network
+    """)
+    rows = [
+        [
+            row["network"],
+            count(row["captures"]),
+            count(row["frames"]),
+            count(row["packets"]),
+            f"{row['first_ts']:%Y-%m-%d %H:%M:%S}",
+            f"{row['last_ts']:%Y-%m-%d %H:%M:%S}",
+        ]
+        for row in totals
+    ]
+    tables = [
+        NumberTable(["network", "captures", "frames", "packets", "from (UTC)", "to (UTC)"], rows)
+    ]
+    if skipped:
+        tables.append(
+            NumberTable(
+                ["network", "reason", "count", "meaning"],
+                [
+                    [
+                        row["network"],
+                        row["reason"],
+                        count(row["frames"]),
+                        SKIP_REASONS.get(row["reason"], ""),
+                    ]
+                    for row in skipped
+                ],
+                "Skipped frames",
+            )
+        )
+    return [
+        Section(
+            anchor="quality",
+            part_heading="The data",
+            title="Data quality",
+            source="Captures read (table ingest_log)",
+            hours="",
+            caption="giscope counts every frame of a capture: as a packet, or by the reason to "
+            "skip it." + ("" if skipped else " Here, every frame is a packet."),
+            samples=f"{count(sum(row['packets'] for row in totals))} packets",
+            tables=tables,
+            open_tables=True,
+            notes=[f"{row['network']}, on {row['days']} days: {row['finding']}." for row in cut],
+        )
+    ]

@@ -1,0 +1,1 @@
+"""Which days passed their checks, and which are held back?"""

@@ -1,0 +1,1 @@
+"""Which connections show a limit, or a class of stalls, best?"""

@@ -1,0 +1,50 @@
+"""Fig. 7."""
+
+from spark_jobs.figures.charts import cumulative, histogram, table
+from spark_jobs.figures.dashboard_parts import Dataset, Metric, rate_histogram
+from spark_jobs.figures.dashboard_sql import KEYS, share_of_series, sum_by
+from spark_jobs.figures.format import KBITS
+from spark_jobs.figures.metrics.mart import MART as METRICS_MART
+from spark_jobs.figures.names import SHOWN_BINS
+from spark_jobs.figures.numbers import Numbers, mean
+
+PAGE = "giscope-channel"
+CHANNEL_RATE = Dataset(
+    "channel_rate",
+    rate_histogram(
+        "fig07_channel_rate",
+        f"{KEYS}, user_groups",
+        ["seconds", "periods", "ip_bytes"],
+        SHOWN_BINS,
+    ),
+    [
+        Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
+        Metric("periods", "sum(periods)", "measurement periods", ",d"),
+        sum_by("series", "seconds", "measured time [s]", "periods"),
+        share_of_series("seconds", "share of measured time", "periods"),
+    ],
+)
+MEAN_RATES = Numbers(
+    METRICS_MART,
+    [mean("mean_rate", "mean rate", "numerator", KBITS, "denominator", "measured")],
+    where="metric = 'channel_rate'",
+    counts={
+        "periods": ("measurement periods", "measured"),
+        "seconds": ("measured time [s]", "denominator"),
+    },
+)
+ROWS = [
+    [
+        histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps",
+                  "seconds_by_series",
+                  "Available channel rate [kbit/s]", "Share of measured time"),
+        cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
+                   "rate_kbps_below", "Available channel rate [kbit/s]",
+                   "Cumulative share of measured time"),
+    ],
+    [
+        table("Fig. 7. Measured periods and mean rate, with 95 % intervals",
+              MEAN_RATES.dataset("mean_rates"), ["network", "hours"],
+              ["periods", "seconds", "mean_rate"], order="network || hours"),
+    ],
+]  # fmt: skip

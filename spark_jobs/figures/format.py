@@ -1,0 +1,135 @@
+"""Numbers as text: report, dashboards and commands print values, intervals and differences so.
+
+Superset's environment imports this module: it needs only the statistics.
+"""
+
+from dataclasses import dataclass
+from math import floor, log10
+
+from spark_jobs.figures.statistics import (
+    CONFIDENCE,
+    MIN_SAMPLES,
+    MIN_USERS,
+    Difference,
+    Estimate,
+    Interval,
+)
+
+NOT_MEASURED = "\N{EN DASH}"
+TOO_FEW = "too few"
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+MINUS = "\N{MINUS SIGN}"
+MAX_PLACES = 4
+INTERVALS = (
+    f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
+    f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or "
+    "nearly all samples from one user."
+)
+"""Sentences for captions: intervals, and the condition for "too few"."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit and the words for a difference in it.
+
+    name: of the unit. scale: factor from the tables' unit to this one. step: unit of a difference.
+    more, less: words for a positive and a negative difference.
+    """
+
+    name: str
+    scale: float = 1.0
+    step: str = ""
+    more: str = "more"
+    less: str = "less"
+
+    def text(self, value: float | None, places: int | None = None) -> str:
+        """Return a value with its unit; places: decimals, by default three significant digits."""
+        if value is None:
+            return NOT_MEASURED
+        if places is None:
+            places = _places(value * self.scale, 3)
+        return f"{self._number(value, places)}{NO_BREAK_SPACE}{self.name}"
+
+    def estimate(self, estimate: Estimate, measured: bool = True) -> str:
+        """Return a value with its interval, if it has one, as '52.5 % (51.0 … 54.1)'.
+
+        The interval's half width decides the decimals: it has two significant digits.
+        measured: there are samples, if perhaps too few.
+        """
+        if estimate.value is None:
+            return TOO_FEW if measured else NOT_MEASURED
+        if estimate.low is None or estimate.high is None:
+            return self.text(estimate.value)
+        half_width = (estimate.high - estimate.low) / 2 * self.scale
+        places = _places(half_width, 2) if half_width else None
+        value = self.text(estimate.value, places)
+        if places is None:
+            places = _places(estimate.value * self.scale, 3)
+        return f"{value} ({self._range(estimate.low, estimate.high, places)})"
+
+    def signed(self, estimate: Estimate) -> str:
+        """Return a difference with its interval and signs, as '+1.2 % (+0.1 … +2.5)'."""
+        if estimate.value is None or estimate.low is None or estimate.high is None:
+            return NOT_MEASURED
+        value, low, high = (
+            f"{'+' if end > 0 else ''}{self._number(end, 1)}"
+            for end in (estimate.value, estimate.low, estimate.high)
+        )
+        return f"{value}{NO_BREAK_SPACE}{self.name} ({_joined(low, high)})"
+
+    def sentence(self, difference: Difference, significant: bool, first: str, second: str) -> str:
+        """Return a difference in words, as '1.2 points more at peak than off-peak (0.8 … 1.6)'.
+
+        significant: it is beyond chance, with all comparisons on the page counted.
+        first, second: names of the selections.
+        """
+        if difference.estimate is None:
+            return "too few to compare"
+        interval = difference.interval
+        if interval is None:
+            return "too few users to say how sure the difference is"
+        places = _places((interval.high - interval.low) / 2 * self.scale, 2)
+        if not significant and interval.low <= 0 <= interval.high:
+            ends = self._range(interval.low, interval.high, places)
+            return f"no difference beyond chance ({ends}{NO_BREAK_SPACE}{self.step})"
+        text = self._difference(difference.estimate, interval, places, first, second)
+        return text if significant else f"perhaps {text}"
+
+    def _difference(
+        self, estimate: float, interval: Interval, places: int, first: str, second: str
+    ) -> str:
+        ends = (interval.low, interval.high) if estimate > 0 else (-interval.high, -interval.low)
+        word = self.more if estimate > 0 else self.less
+        value = f"{self._number(abs(estimate), places)}{NO_BREAK_SPACE}{self.step}"
+        return f"{value} {word} {first} than {second} ({self._range(*ends, places)})"
+
+    def _range(self, low: float, high: float, places: int) -> str:
+        return _joined(self._number(low, places), self._number(high, places))
+
+    def _number(self, value: float, places: int) -> str:
+        text = f"{abs(value) * self.scale:,.{places}f}"
+        return MINUS + text if value < 0 and text.strip("0.,") else text
+
+
+def _joined(low: str, high: str) -> str:
+    return f"{low}{NO_BREAK_SPACE}…{NO_BREAK_SPACE}{high}"
+
+
+def _places(value: float, digits: int) -> int:
+    """Return the decimals that give a value so many significant digits, at most MAX_PLACES."""
+    return min(max(digits - 1 - floor(log10(abs(value))), 0), MAX_PLACES) if value else 0
+
+
+def count(value: float | None) -> str:
+    """Return a count as text, with thousands separators."""
+    return NOT_MEASURED if value is None else f"{value:,.0f}"
+
+
+PERCENT = Unit("%", 100, "points")
+MILLISECONDS = Unit("ms", 1000, "ms", "longer", "shorter")
+SECONDS = Unit("s", 1, "s", "longer", "shorter")
+KBITS = Unit("kbit/s", 1e-3, "kbit/s", "faster", "slower")
+PER_HOUR = Unit("/h", 3600)
+PER_1000 = Unit("per 1000", 1000)
+UNITS = {unit.name: unit for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER_HOUR, PER_1000)}
+"""Units by name, for SQL."""

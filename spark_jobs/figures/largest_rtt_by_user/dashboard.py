@@ -1,0 +1,32 @@
+"""The largest RTT of each user."""
+
+from spark_jobs.figures.charts import bars
+from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
+from spark_jobs.figures.dashboard_sql import KEYS
+from spark_jobs.figures.largest_rtt_by_user.numbers import BY_HOUR, LONG_RTT_S
+
+PAGE = "giscope-why"
+LARGEST_RTTS = Dataset(
+    "largest_rtts",
+    f"""
+select {KEYS}, user_groups, links,
+    unnest({list(LONG_RTT_S)}) as above,
+    unnest([{", ".join(ratio.numerator for ratio in BY_HOUR.ratios)}]) as longer
+from largest_rtt_by_user
+""",
+    [
+        Metric(
+            "share",
+            if_enough_data("sum(longer) / sum(links)", "links"),
+            "share of users, by hour",
+            ".0%",
+        )
+    ],
+)
+ROWS = [
+    [
+        bars(f"Users with RTTs above {', '.join(map(str, LONG_RTT_S))} s", LARGEST_RTTS, "above",
+             "share", "series", x_title="Largest RTT on the access side above [s]",
+             axis_to_100_percent=True),
+    ],
+]  # fmt: skip

@@ -1,0 +1,38 @@
+"""The shares of users whose largest RTT is above a time: by hour, and by period with intervals."""
+
+from math import log
+
+from spark_jobs.figures.distributions.mart import MART as DISTRIBUTIONS
+from spark_jobs.figures.largest_rtt_by_user.mart import MART
+from spark_jobs.figures.numbers import Numbers, Ratio
+
+LONG_RTT_S = (1, 5, 10, 30)
+"""RTTs that users notice and that exceed common timers (s)."""
+EDGES = {limit: round(10 * log(limit)) for limit in LONG_RTT_S}
+"""The mart's bin that begins within 1 % of each; five bins of the mart distributions are one."""
+USERS = {"links": ("users and hours", "links")}
+BY_HOUR = Numbers(
+    MART,
+    [
+        Ratio(
+            f"above_{limit}",
+            f"above {limit} s",
+            f"if(bin >= {edge}, links, 0)",
+            "links",
+            samples="links",
+            kind="none",
+        )
+        for limit, edge in EDGES.items()
+    ],
+    counts=USERS,
+)
+BY_PERIOD = Numbers(
+    DISTRIBUTIONS,
+    [
+        Ratio(f"above_{limit}", f"above {limit} s", f"if(bin >= {5 * edge}, samples, 0)",
+              "samples", samples="samples")
+        for limit, edge in EDGES.items()
+    ],
+    where="measure = 'rtt_max'",
+    counts={"links": ("users and hours", "samples")},
+)  # fmt: skip

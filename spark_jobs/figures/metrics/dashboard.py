@@ -1,0 +1,205 @@
+"""The page that compares peak with off-peak, as SQL over the mart `metrics`.
+
+The SQL calls the functions of `figures/sql_functions.py` for the sums by user group, so that the
+numbers follow the mart, the selected days and the networks that the reader may see.
+"""
+
+from spark_jobs.figures.charts import bars, heat_map, lines, raw_table
+from spark_jobs.figures.colours import BAND_COLOURS, BAND_SUFFIXES
+from spark_jobs.figures.daily_checks.dashboard import DAYS, DAYS_TITLE
+from spark_jobs.figures.dashboard_parts import (
+    Dataset,
+    DateFilter,
+    Metric,
+    Text,
+    ValueFilter,
+    if_enough_data,
+    literal,
+)
+from spark_jobs.figures.format import Unit
+from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.metrics.mart import MART
+from spark_jobs.figures.names import HOURS_SQL
+from spark_jobs.figures.numbers import PLACE, Numbers, mean
+from spark_jobs.figures.statistics import CONFIDENCE
+
+PAGE = "giscope-peak"
+COLOURS = BAND_COLOURS
+SINCE_MARK = "/* since */ null::date"
+"""Mark in a dataset's SQL that becomes a day before all others if dates are selected, else null."""
+DATES_MARK = "/* dates */"
+"""Mark in a dataset's SQL that becomes the condition of the page's filter of dates."""
+SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
+"""Numbers of days to compare, up to the last of the warehouse, if no dates are selected."""
+DEFAULT_SPAN = "last 30 days"
+DIFFERENCE_HEADING = "difference (95 % interval)"
+
+
+def _values_sql(rows: list[tuple]) -> str:
+    return ",\n        ".join(f"({', '.join(map(literal, row))})" for row in rows)
+
+
+UNITS = _values_sql(
+    [
+        (place, metric, shown.title, shown.unit.name, float(shown.unit.scale))
+        for place, (metric, shown) in enumerate(SHOWN_METRICS.items(), 1)
+    ]
+)
+UNITS_CTE = f"""units(place, metric, title, unit, scale) as (
+    from (values
+        {UNITS})
+)"""
+
+
+COMPARED_SQL = f"""
+with {UNITS_CTE}, spans(days, since) as (
+    select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
+    from (values {_values_sql(list(SPANS.items()))}) as lengths(days, length)
+), daily as (
+    select network, country, access, metric, period, user_group, date,
+        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
+    from metrics where period in ('peak', 'off_peak') {DATES_MARK} group by all
+), user_groups as (
+    select days, network, country, access, metric, period, user_group, max(date) as date,
+        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
+    from daily join spans on date >= since group by all having sum(denominator) > 0
+), pairs as (
+    select days, network, country, access, metric, max(date) as date,
+        count(*) filter (period = 'peak') as peaks,
+        count(*) filter (period = 'off_peak') as off_peaks,
+        difference_interval(list(user_group), list(period = 'peak'), list(numerator),
+            list(denominator), list(measured)) as compared
+    from user_groups group by all
+), differences as materialized (
+    select * exclude (compared), compared, unnest(compared) from pairs
+), limits as (
+    select days, limit_of_chance(list(p)) as limit_of_chance from differences group by days
+), judged as (
+    select *, first - second as difference, coalesce(p < limit_of_chance, false) as significant
+    from differences join limits using (days) join units using (metric)
+)
+select days, network, country, access, date, place, metric, title,
+    title || ' [' || unit || ']' as title_unit, first * scale as peak, second * scale as off_peak,
+    difference * scale as difference, low * scale as low, high * scale as high, significant,
+    100 * difference / nullif(second, 0) as percent,
+    value_text(first, unit) as "at peak", value_text(second, unit) as "off-peak",
+    case
+        when peaks = 0 then 'nothing to compare: no peak data'
+        when off_peaks = 0 then 'nothing to compare: no off-peak data'
+        else difference_text(compared, significant, unit, '{PEAK.name}', '{OFF_PEAK.name}')
+    end as sentence,
+    if(significant, '● ', '') || sentence as "{DIFFERENCE_HEADING}"
+from judged
+"""
+COMPARED = Dataset(
+    "peak_against_off_peak",
+    COMPARED_SQL,
+    [
+        Metric(
+            "percent",
+            "sum(if(significant, percent, 0))",
+            "difference [% of off-peak]",
+            "+,.0f",
+        ),
+    ],
+)
+
+BY_DAY = Numbers(
+    MART,
+    [mean("value", "value", "numerator", Unit(""), "denominator", "measured")],
+    {"on_day": "date"},
+    counts={},
+)
+TREND = Dataset(
+    "trend",
+    f"""
+with {UNITS_CTE}, shown as ({BY_DAY.sql(*PLACE, "on_day", "metric")})
+select network, country, access, date, hours, title || ' [' || unit || ']' as metric,
+    unnest(['', {", ".join(map(literal, BAND_SUFFIXES))}]) as end_of,
+    network || ' ' || hours || end_of as series,
+    unnest([value.value, value.value, value.low, value.high]) * scale as value
+from shown join units using (metric) where value.value is not null
+""",
+    [Metric("value", "max(value)", "value in the unit of the selected metric", ",.3~r")],
+)
+"""The intervals by day: the four rows of a point are its value, its line and its band's edges."""
+
+OVER_NETWORK = "over (partition by any_value(network), any_value(metric))"
+MEAN = f"sum(sum(numerator)) {OVER_NETWORK} / sum(sum(denominator)) {OVER_NETWORK}"
+BY_HOUR = Dataset(
+    "by_hour",
+    f"""
+with {UNITS_CTE}
+select network, date, country, access, hour, {HOURS_SQL} as hours,
+    format('{{:02d}} h', hour) as local_hour, title || ' [' || unit || ']' as metric,
+    1::ubigint << user_group as user_groups, measured, numerator * scale as numerator, denominator
+from metrics join units using (metric)
+""",
+    [
+        Metric(
+            "share_of_mean",
+            if_enough_data(f"sum(numerator) / sum(denominator) / ({MEAN})", "measured"),
+            "of the network's mean",
+            ".0%",
+        ),
+    ],
+)
+TITLES = [shown.axis_title for shown in SHOWN_METRICS.values()]
+TEXT = f"""
+**Peak against off-peak**, by the local hours of each network.
+
+The chart above shows by how many percent a metric is higher at peak than off-peak. It shows only
+differences beyond chance. A network that is missing there has no such difference, or no data to
+compare.
+
+● marks the same differences in the table. If nothing differed, a page would show a ● by chance in
+fewer than one case in twenty, over all networks and metrics of the compared days. *perhaps* marks
+a difference whose own interval excludes zero, but which is not beyond chance among all of these
+comparisons. Intervals are {CONFIDENCE:.0%} confidence intervals; they allow for the values of one
+user being alike.
+
+The page compares the days of *Dates*, if any are selected. `giscope report --compare` compares any
+other two selections, such as the days before and after a change. The report (`report.html` in the
+warehouse's folder, made by `giscope report`) also shows the time slots in use, and the interval of
+every figure.
+"""
+COMPARISON_TITLE, DIFFERENCES_TITLE, TREND_TITLE, HOURS_TITLE = (
+    "Differences between peak and off-peak",
+    "Differences beyond chance [% of off-peak]",
+    "Metric by day, at peak and off-peak, with 95 % intervals",
+    "Metric by day and local hour [% of the network's mean]",
+)
+ROWS = [
+    [
+        bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
+             descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
+             width=7),
+        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "findings"],
+                  order="held, date", height=58),
+    ],
+    [
+        raw_table(COMPARISON_TITLE, COMPARED,
+                  ["access", "network", "title", "at peak", "off-peak", DIFFERENCE_HEADING],
+                  order="network, place", height=100, width=9),
+        Text(TEXT, height=100),
+    ],
+    [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
+    [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", height=80)],
+]  # fmt: skip
+FILTERS: list[ValueFilter | DateFilter] = [
+    DateFilter(),
+    ValueFilter("days", "Days compared, if no dates are selected", COMPARED,
+                selected=[DEFAULT_SPAN], single=True,
+                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE]),
+    ValueFilter("country", "Country", DAYS,
+                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+    ValueFilter("access", "Access", DAYS,
+                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+    ValueFilter("network", "Network", DAYS, narrowed_by=("country", "access"),
+                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+    ValueFilter("metric", "Metric by day and hour", BY_HOUR, selected=TITLES[:1], single=True,
+                charts=[TREND_TITLE, HOURS_TITLE]),
+    ValueFilter("network", "Network by day and hour", DAYS, single=True, select_first=True,
+                charts=[TREND_TITLE, HOURS_TITLE], key="drawn"),
+]  # fmt: skip

@@ -1,0 +1,61 @@
+"""The columns of the mart metrics."""
+
+import pyarrow as pa
+
+from schemas import Column, Table
+from spark_jobs.figures.mart_columns import place_and_time
+
+METRICS = {
+    "setup_delay": "set-up delay, mean",
+    "setup_failed": "share of set-ups that fail",
+    "rtt_access": "RTT of the handshake on the access side, mean",
+    "rtt_internet": "RTT of the handshake on the Internet side, mean",
+    "channel_rate": "channel rate, mean over the time in which it was measured",
+    "loss_access": "share of the data packets at Gi that were lost on the access side",
+    "loss_internet": "share of the data packets sent that were lost on the Internet side",
+    "throughput": "throughput of single transfers above 100 KB, bytes that arrived, mean",
+    "goodput": "goodput of transfers above 32 KB, mean",
+    "parallel": "share of connections with others of their user at once",
+}
+"""Meanings of the metrics by which networks, days and hours are compared."""
+
+MART = Table(
+    "metrics",
+    "one metric of the connections, or of the channel-rate periods, of one local hour "
+    "and one user group",
+    (
+        *place_and_time("the connection or period starts"),
+        Column(
+            "metric",
+            pa.string(),
+            "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()),
+            required=True,
+        ),
+        Column(
+            "user_group",
+            pa.int32(),
+            "one of 64 user groups, by a hash of the user. What happens to one user is alike",
+            required=True,
+        ),
+        Column(
+            "measured",
+            pa.int64(),
+            "number of connections, or of periods of a channel rate",
+            required=True,
+        ),
+        Column(
+            "numerator",
+            pa.float64(),
+            "the metric is the sum of this column divided by the sum of denominator: seconds, "
+            "connections, packets, bits or bit/s",
+            required=True,
+        ),
+        Column(
+            "denominator",
+            pa.float64(),
+            "number of connections; of channel_rate: seconds; of losses: packets",
+            required=True,
+        ),
+    ),
+    group_columns=("hour", "metric"),
+)

@@ -1,0 +1,273 @@
+"""First section of the report: peak against off-peak for each network, and day by day."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+from spark_jobs.figures.metrics.compare import (
+    OFF_PEAK,
+    PEAK,
+    Comparison,
+    Subset,
+    comparisons,
+    network_pairs,
+    sums_by,
+)
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.names import access_name, paler
+from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
+from spark_jobs.figures.selection import Selection, ShownNetwork
+from spark_jobs.figures.subplots import subplots
+
+ROWS = 5
+"""Number of metrics in one figure, so that it fits on a sheet of paper."""
+CAPTION = (
+    "The RTT is that of the handshake. The channel rate is the mean over the measured time. "
+    "Throughput and goodput are means over connections and count bytes that arrived at the mobile. "
+    "Ranges are 95 % confidence intervals, clustered by user. A full dot marks a difference beyond "
+    "chance, with all comparisons on this page taken into account (Holm 1979, 5 % for all "
+    "together). 'Perhaps': the difference's own interval excludes zero, but among so many "
+    "comparisons this may happen by chance."
+)
+
+
+def sections(selection: Selection) -> list[Section]:
+    """Return peak against off-peak, and for several days each network's days and hours."""
+    out = [comparison_section(selection, PEAK, OFF_PEAK)]
+    if selection.first_day < selection.last_day:
+        daily = _values(selection, "period")
+        hourly = _values(selection, "hour")
+        out += [
+            _days(selection, network, daily[network.name], hourly[network.name])
+            for network in selection.networks
+        ]
+    return out
+
+
+Values = dict[str, list[tuple[Any, str, float]]]
+"""By metric: (period or hour, day, value in the shown unit)."""
+
+
+def _values(selection: Selection, column: str) -> dict[str, Values]:
+    """Return each network's metrics by day and by `column` (period or hour).
+
+    Values of too few samples are left out.
+    """
+    values: dict[str, Values] = {network.name: {} for network in selection.networks}
+    for key, sums in sums_by(selection, "metrics", "true", ("network", "metric", column, "date")):
+        network, metric, time, day = key
+        if network in values and sums.value is not None:
+            of_metric = values[network].setdefault(metric, [])
+            of_metric.append((time, str(day)[:10], SHOWN_METRICS[metric].unit.scale * sums.value))
+    return values
+
+
+def comparison_section(selection: Selection, first: Subset, second: Subset) -> Section:
+    """Return the comparison of two subsets, metric by metric."""
+    results = comparisons(selection, first, second)
+    notes = [
+        f"{network.name}: not compared, as there are too few connections or none {first.name} or "
+        f"{second.name}."
+        for network, _ in network_pairs(selection.networks, first, second)
+        if not any(c.network is network and c.difference.estimate is not None for c in results)
+    ]
+    return Section(
+        anchor="compare",
+        title=f"{_title(first)} against {second.name.removeprefix('with ')}",
+        source=_hours_text(selection) if first is PEAK and second is OFF_PEAK else "two subsets",
+        caption=CAPTION,
+        hours="",
+        samples=f"{sum(c.significant for c in results)} of {len(results)} differences are "
+        "beyond chance",
+        figure=_forest(selection, results, first, second),
+        tables=_tables(selection, results, first, second),
+        open_tables=True,
+        notes=notes,
+    )
+
+
+def _hours_text(selection: Selection) -> str:
+    """Return the peak and off-peak hours in words, if all networks have the same."""
+    rows = selection.rows("""
+        select distinct peak_from, peak_until, off_peak_from, off_peak_until from networks
+        where network in (select network from table1_summary)
+    """)
+    if len(rows) != 1:
+        return "peak and off-peak hours of each network's profile, local time"
+    return (
+        "Peak: {peak_from} to {peak_until} h, off-peak: {off_peak_from} to {off_peak_until} h, "
+        "local time".format(**rows[0])
+    )
+
+
+def _title(subset: Subset) -> str:
+    name = subset.name.removeprefix("with ")
+    return "Peak" if subset is PEAK else name
+
+
+def _tables(
+    selection: Selection, results: list[Comparison], first: Subset, second: Subset
+) -> list[NumberTable]:
+    headings = ["metric", first.name, second.name, "difference (95 % interval)"]
+    return [
+        NumberTable(
+            headings,
+            [
+                [
+                    SHOWN_METRICS[c.metric].title,
+                    SHOWN_METRICS[c.metric].unit.text(c.difference.first),
+                    SHOWN_METRICS[c.metric].unit.text(c.difference.second),
+                    ("● " if c.significant else "") + c.sentence,
+                ]
+                for c in results
+                if c.network is network
+            ],
+            f"{network.name} ({access_name(network.access)})",
+        )
+        for network in selection.networks
+        if any(c.network is network for c in results)
+    ]
+
+
+def _forest(
+    selection: Selection, results: list[Comparison], first: Subset, second: Subset
+) -> Markup:
+    """Return a forest plot of the differences with intervals, in % of the second subset's value."""
+    figure = go.Figure()
+    titles = [shown.title for shown in SHOWN_METRICS.values()]
+    networks = [
+        n
+        for n in selection.networks
+        if any(c.network is n and _percent_difference(c) for c in results)
+    ]
+    for place, network in enumerate(networks):
+        shown = [
+            (c, *percent)
+            for c in results
+            if c.network is network and (percent := _percent_difference(c))
+        ]
+        shift = (place - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2)
+        figure.add_trace(
+            go.Scatter(
+                x=[estimate for _, estimate, _ in shown],
+                y=[titles.index(SHOWN_METRICS[c.metric].title) + shift for c, _, _ in shown],
+                mode="markers",
+                name=network.name,
+                showlegend=True,
+                marker={
+                    "color": network.colour,
+                    "size": 9,
+                    "symbol": ["circle" if c.significant else "circle-open" for c, _, _ in shown],
+                },
+                error_x={
+                    "array": [reach for _, _, reach in shown],
+                    "color": network.colour,
+                    "thickness": 1.4,
+                    "width": 0,
+                },
+                text=[f"{SHOWN_METRICS[c.metric].title}: {c.sentence}" for c, _, _ in shown],
+                hovertemplate="%{text}<extra>" + network.name + "</extra>",
+            )
+        )
+    widest = max((abs(x) for trace in figure.data for x in trace.x), default=10.0)
+    reach = min(max(1.6 * widest, 10.0), 200.0)
+    figure.add_vline(x=0, line={"color": "#777777", "width": 1})
+    figure.update_xaxes(
+        title_text=f"{_title(first)} minus {second.name}, in % of the value {second.name}",
+        ticksuffix=" %",
+        range=[-reach, reach],
+        zeroline=False,
+    )
+    figure.update_yaxes(
+        tickvals=list(range(len(titles))),
+        ticktext=titles,
+        range=[len(titles) - 0.5, -0.5],
+        showgrid=True,
+    )
+    return figure_html(
+        figure,
+        f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "
+        "chance",
+        120 + 40 * len(titles),
+    )
+
+
+def _percent_difference(comparison: Comparison) -> tuple[float, float] | None:
+    """Return a difference and its interval's half width, in % of the second subset's value."""
+    difference = comparison.difference
+    estimate, interval = difference.estimate, difference.interval
+    if estimate is None or interval is None or not difference.second:
+        return None
+    percent = 100 / difference.second
+    return estimate * percent, (interval.high - estimate) * percent
+
+
+def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Values) -> Section:
+    """Return a network's metrics by day, at peak, off-peak and by local hour."""
+    metrics = [metric for metric in SHOWN_METRICS if metric in daily]
+    return Section(
+        anchor=f"days-{network.name}",
+        title=f"{network.name}: day by day, hour by hour",
+        source="as in the first figure",
+        caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the "
+        "value by local hour; darker is higher. White: fewer than five connections or three users.",
+        samples=f"{selection.first_day} to {selection.last_day}",
+        hours="peak and off-peak separately",
+        figure=Markup().join(
+            _trend(network, metrics[n : n + ROWS], daily, hourly)
+            for n in range(0, len(metrics), ROWS)
+        ),
+    )
+
+
+def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
+    plots = subplots(
+        [(SHOWN_METRICS[m].axis_title, "by local hour") for m in metrics],
+        (0.08, 0.35 / len(metrics)),
+        (0.6, 0.4),
+    )
+    traces: list[dict[str, Any]] = []
+    for row, metric in enumerate(metrics):
+        for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
+            points = [(day, value) for time, day, value in daily[metric] if time == period]
+            traces.append(
+                {
+                    "type": "scatter",
+                    "x": [day for day, _ in points],
+                    "y": [value for _, value in points],
+                    "mode": "lines+markers",
+                    "name": name,
+                    "legendgroup": name,
+                    "showlegend": row == 0,
+                    "marker": {"size": 4},
+                    "line": {"color": network.colour, "dash": dash, "width": 1.8},
+                    **plots.axes(row, 0),
+                }
+            )
+        values = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
+        days = sorted({day for _, day in values})
+        traces.append(
+            {
+                "type": "heatmap",
+                "x": days,
+                "y": list(range(24)),
+                "z": [[values.get((hour, day)) for day in days] for hour in range(24)],
+                "colorscale": [[0, paler(network.colour, 0.9)], [1, network.colour]],
+                "showscale": False,
+                "hovertemplate": "%{x}, %{y} h: %{z:.3g} "
+                + SHOWN_METRICS[metric].unit.name
+                + "<extra></extra>",
+                **plots.axes(row, 1),
+            }
+        )
+        date_axis = {"type": "date", "tickformat": "%d %b"}
+        hour_axis = {"tickvals": [0, 6, 12, 18], "ticktext": ["0 h", "6 h", "12 h", "18 h"]}
+        plots.set_axes(row, 0, date_axis, {"rangemode": "tozero"})
+        plots.set_axes(row, 1, date_axis, hour_axis)
+    return figure_html(
+        {"data": traces, "layout": plots.layout},
+        f"Metrics of {network.name} by day and by hour",
+        80 + 170 * len(metrics),
+    )

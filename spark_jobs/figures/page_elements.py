@@ -1,0 +1,190 @@
+"""Elements of a page: sections, tables of numbers, and Plotly figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp
+from pkgutil import get_data
+from typing import Any, TypeVar
+
+import plotly.graph_objects as go
+from markupsafe import Markup
+from plotly.utils import PlotlyJSONEncoder
+
+from spark_jobs.figures.format import NOT_MEASURED, TOO_FEW
+from spark_jobs.figures.statistics import Estimate
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+TEXT, GRID = "#1a1a1a", "#e3e3e3"
+
+
+@dataclass
+class NumberTable:
+    """A table: headings, and rows of texts; the first column names the row."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def is_numeric(self, column: int) -> bool:
+        """Return whether a column holds numbers and is therefore aligned right."""
+        return all(
+            row[column].lstrip("+-\N{MINUS SIGN}")[:1].isdigit()
+            or row[column] in (NOT_MEASURED, TOO_FEW)
+            for row in self.rows
+        )
+
+
+@dataclass
+class Section:
+    """One table or figure with its title, its source in the papers, its caption and its numbers."""
+
+    anchor: str
+    title: str
+    source: str
+    caption: str
+    samples: str
+    figure: Markup = field(default_factory=Markup)
+    tables: Sequence[NumberTable] = ()
+    collapsed_tables: Sequence[NumberTable] = ()
+    """Tables that stay closed until the reader opens them, each under its caption."""
+    open_tables: bool = False
+    """`tables` are open from the start."""
+    notes: Sequence[str] = ()
+    hours: str = "all hours together"
+    """Hours that the section covers, and whether it shows them separately."""
+    part_heading: str = ""
+    """Heading of the part of the page that begins with this section; empty: none begins."""
+
+
+def unless_empty(section: Section, has_data: bool) -> Section:
+    """Return the section, or without data a copy with one note instead of figure and tables."""
+    if has_data:
+        return section
+    no_data = ["No data for this section in these networks and days."]
+    return replace(section, figure=Markup(), tables=(), collapsed_tables=(), notes=no_data)
+
+
+LEGEND_PX = 64
+TEMPLATE = json.dumps(
+    json.loads(get_data("plotly", "package_data/templates/simple_white.json") or "")
+)
+"""Plotly's template for all figures, as JSON; the page holds it once.
+
+To load it by Plotly would take half a second.
+"""
+
+
+def figure_html(
+    figure: go.Figure | dict[str, Any], label: str, height: int, width: int | None = None
+) -> Markup:
+    """Return a figure as HTML.
+
+    figure: a Plotly figure, or a dict of its data and layout, which takes a hundredth of the time
+    to make. label: a description for readers who cannot see the figure. height, width: in px; with
+    a width, the figure has a fixed size and no room for a legend.
+    """
+    parts = figure if isinstance(figure, dict) else figure.to_dict()
+    common = {
+        "font": {"family": FONT, "size": 13, "color": TEXT},
+        "height": height,
+        "width": width,
+        "margin": {"l": 64, "r": 16, "t": LEGEND_PX, "b": 56}
+        if width is None
+        else {"l": 4, "r": 4, "t": 4, "b": 4},
+        "legend": {
+            "orientation": "h",
+            "xref": "container",
+            "yref": "container",
+            "x": 0,
+            "y": 1,
+            "xanchor": "left",
+            "yanchor": "top",
+            "traceorder": "normal",
+        },
+        "hovermode": "closest",
+        "hoverlabel": {"font": {"family": FONT}},
+    }
+    text = json.dumps(
+        {"data": parts["data"], "layout": parts["layout"] | common},
+        cls=PlotlyJSONEncoder,
+        separators=(",", ":"),
+    )
+    return Markup(
+        '<div class="figure" role="img" aria-label="{}"><div class="plot" data-responsive="{}" '
+        'style="height:{}px"></div><script type="application/json">{}</script></div>'
+    ).format(label, int(width is None), height, Markup(text.replace("</", "<\\/")))
+
+
+def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:
+    """Return Plotly's error bars for the intervals; unit: of the axis, in the estimates' unit."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "thickness": 1,
+        "width": 3,
+        "array": [((e.high or 0) - (e.value or 0)) / unit for e in estimates],
+        "arrayminus": [((e.value or 0) - (e.low or 0)) / unit for e in estimates],
+    }
+
+
+TICKS_S = [step * 10**power for power in range(-3, 3) for step in (1, 2, 5)]
+
+
+def log_seconds_axis(title: str) -> dict[str, Any]:
+    """Return a logarithmic axis of times."""
+    return {
+        "type": "log",
+        "title": {"text": title},
+        "tickvals": TICKS_S,
+        "showgrid": True,
+        "gridcolor": GRID,
+    }
+
+
+def histogram_quantile(
+    bins: Sequence[tuple[float, float]], width: float, share: float
+) -> float | None:
+    """Return the value below which `share` of a histogram's samples lie; None without samples.
+
+    bins: (lower edge, samples), sorted. width: of a bin. The function assumes that samples are
+    spread evenly within a bin.
+    """
+    total = sum(count for _, count in bins)
+    target, below = share * total, 0.0
+    for low, count in bins:
+        if count and below + count >= target:
+            return low + width * (target - below) / count
+        below += count
+    return None
+
+
+LOG_BINS = 10
+"""Bins per unit of the natural logarithm in marts of times: bin = floor(LOG_BINS * ln(time))."""
+
+
+def log_quantile(rows: Sequence[dict[str, Any]], weight: str, share: float) -> float | None:
+    """Return a quantile of a mart's rows binned by LOG_BINS; None without samples.
+
+    It is right to a few per cent. weight: the column that counts samples. share: the share of
+    samples below the quantile. Rows whose bin is null do not count.
+    """
+    counts: dict[int, float] = {}
+    for row in rows:
+        if row["bin"] is not None:
+            counts[row["bin"]] = counts.get(row["bin"], 0) + row[weight]
+    value = histogram_quantile(sorted(counts.items()), 1, share)
+    return None if value is None else exp(value / LOG_BINS)
+
+
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
+
+
+def group_rows(rows: Sequence[RowT], *keys: str) -> dict[tuple, list[RowT]]:
+    """Return the rows grouped by the values of some columns."""
+    groups: dict[tuple, list[RowT]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups

@@ -1,0 +1,1 @@
+"""How do transfers recover from interruptions? Source: the study of preemption, Table I."""

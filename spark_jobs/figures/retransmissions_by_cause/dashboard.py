@@ -1,0 +1,46 @@
+"""Servers' retransmissions by cause, and by TCP options."""
+
+from spark_jobs.figures.charts import bars, table
+from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
+from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS
+from spark_jobs.figures.names import MUTED_COLOURS, paler, with_spaces
+from spark_jobs.figures.retransmissions_by_cause.mart import CAUSES
+from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, BY_PAIR
+
+PAGE = "giscope-why"
+COLOURS = {
+    with_spaces(cause) + spurious: paler(colour, 0 if spurious else 0.7)
+    for cause, colour in zip(CAUSES, MUTED_COLOURS, strict=True)
+    for spurious in ("", ", spurious")
+}
+BY_CAUSE = ALL.ratios[1:]
+RETRANSMISSIONS = Dataset(
+    "retransmissions",
+    f"""
+select {KEYS}, {USER_GROUPS}, data_packets,
+    unnest({[ratio.label for ratio in BY_CAUSE]}) as cause,
+    unnest([{", ".join(ratio.numerator for ratio in BY_CAUSE)}]) as retransmissions
+from retransmissions_by_cause
+""",
+    [
+        Metric(
+            "share",
+            if_enough_data("sum(retransmissions) / nullif(sum(data_packets), 0)", "data_packets"),
+            "share of data packets",
+            ".1%",
+        )
+    ],
+)
+ROWS = [
+    [
+        bars("Retransmissions by cause; dark: spurious", RETRANSMISSIONS, "series", "share",
+             "cause", stacked=True, horizontal=True, y_title="Share of data packets"),
+    ],
+    [
+        table("Retransmissions and RTO expiries by TCP options, with 95 % intervals",
+              BY_PAIR.dataset("retransmissions_by_options", "options"),
+              ["network", "options", "hours"],
+              [*(ratio.name for ratio in BY_PAIR.ratios), "data_packets"],
+              order="network || options || hours", height=50),
+    ],
+]  # fmt: skip

@@ -1,0 +1,91 @@
+"""The shares of data packets that are retransmissions, by cause, and of those that are spurious."""
+
+from spark_jobs.figures.format import PER_1000
+from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.option_pairs import PAIR
+from spark_jobs.figures.retransmissions_by_cause.mart import CAUSES, MART
+
+DATA_CAUSES, TIMER_CAUSES = ("fast",), ("rto", "slow_start", "tlp")
+"""Causes of data-driven and of timer-driven retransmissions."""
+
+
+def _sum(causes: tuple[str, ...], suffix: str = "") -> str:
+    return " + ".join(f"{cause}{suffix}" for cause in causes)
+
+
+ALL_CAUSES = tuple(CAUSES)
+TOTAL = _sum(ALL_CAUSES)
+DECIDED = f"{TOTAL} - ({_sum(ALL_CAUSES, '_undecided')})"
+"""SQL of the retransmissions of which it is known whether they were spurious."""
+
+
+def _of_packets(name: str, label: str, part: str) -> Ratio:
+    return Ratio(name, label, part, "data_packets", samples="data_packets")
+
+
+BY_PAIR = Numbers(
+    MART,
+    [
+        _of_packets("data", "data-driven", _sum(DATA_CAUSES)),
+        _of_packets("timer", "timer-driven", _sum(TIMER_CAUSES)),
+        Ratio(
+            "spurious",
+            "spurious retransmissions",
+            _sum(ALL_CAUSES, "_spurious"),
+            DECIDED,
+            samples=DECIDED,
+        ),
+        Ratio(
+            "expiries",
+            "RTO expiries",
+            "rto_expiries",
+            "data_packets",
+            PER_1000,
+            "data_packets",
+            "none",
+        ),
+        Ratio(
+            "spurious_expiries",
+            "spurious RTO expiries",
+            "spurious_rto_expiries",
+            "rto",
+            samples="rto",
+        ),
+    ],
+    {"options": PAIR},
+    where="sack is not null and timestamps is not null and data_packets > 0",
+    counts={"data_packets": ("data packets", "data_packets")},
+)
+KINDS = Numbers(
+    MART,
+    [
+        _of_packets(kind, label, f"{_sum(causes)} - ({spurious})" if needed else spurious)
+        for kind, label, causes, needed in (
+            ("data_needed", "data-driven", DATA_CAUSES, True),
+            ("data_spurious", "data-driven, spurious", DATA_CAUSES, False),
+            ("timer_needed", "timer-driven", TIMER_CAUSES, True),
+            ("timer_spurious", "timer-driven, spurious", TIMER_CAUSES, False),
+        )
+        for spurious in [_sum(causes, "_spurious")]
+    ],
+    {"options": PAIR},
+    where=BY_PAIR.where,
+    counts=BY_PAIR.counts,
+)  # fmt: skip
+"""The same retransmissions as the parts of bars."""
+ALL = Numbers(
+    MART,
+    [
+        _of_packets("retransmissions", "retransmissions", TOTAL),
+        *(
+            _of_packets(name, label, sql)
+            for cause in CAUSES
+            for name, label, sql in (
+                (cause, cause.replace("_", " "), f"{cause} - {cause}_spurious"),
+                (f"{cause}_spurious", f"{cause.replace('_', ' ')}, spurious", f"{cause}_spurious"),
+            )
+        ),
+    ],
+    counts=BY_PAIR.counts,
+)
+"""All retransmissions, and those by each cause."""

@@ -1,0 +1,55 @@
+"""Causes of stalls, and users that stall at once."""
+
+from spark_jobs.figures.charts import bars, share_bars, table
+from spark_jobs.figures.dashboard_parts import Dataset, Metric, label_sql, literal
+from spark_jobs.figures.dashboard_sql import KEYS
+from spark_jobs.figures.names import paler
+from spark_jobs.figures.stalls_by_class.numbers import NUMBERS, STALL_COLOURS, STALL_LABELS
+
+PAGE = "giscope-why"
+USERS_AT_ONCE = {1: " 1", 2: " 2", 3: " 3 to 4", 5: " 5 to 8", 9: " 9 to 16", 17: "17 to 32"}
+"""Labels of the numbers of users that stall at once, by the lowest; leading blanks sort them."""
+MOST_USERS_AT_ONCE = "33 and more"
+COLOURS = {
+    **{STALL_LABELS[name]: colour for name, colour in STALL_COLOURS.items()},
+    **{
+        label: paler("#8c2d04", share)
+        for label, share in zip(
+            [*USERS_AT_ONCE.values(), MOST_USERS_AT_ONCE],
+            (0.9, 0.75, 0.6, 0.45, 0.3, 0.15, 0),
+            strict=True,
+        )
+    },
+}
+STALLS = Dataset(
+    "stalls",
+    f"""
+select {KEYS}, user_groups, {label_sql("class", STALL_LABELS)} as class, stalls, seconds,
+    rto_stalls, users_at_once,
+    {label_sql("users_at_once", USERS_AT_ONCE, literal(MOST_USERS_AT_ONCE))} as at_once
+from stalls_by_class
+""",
+    [
+        Metric("stalls", "sum(stalls)", "stalls", ",d"),
+        Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
+        Metric("time", "sum(seconds)", "time in stalls [s]", "~s"),
+        *(ratio.metric for ratio in NUMBERS.ratios),
+    ],
+)
+ROWS = [
+    [
+        share_bars("Causes of stalls", STALLS, "class", "seconds",
+                   "Share of the time in stalls"),
+    ],
+    [
+        table("Stalls: number, duration, RTO expiries, and stalls of other users", STALLS,
+              ["network", "class", "hours"],
+              ["stalls", "seconds", *(ratio.name for ratio in NUMBERS.ratios)],
+              order="network || class || hours", height=50),
+    ],
+    [
+        bars("Time in stalls by number of users that stall at once", STALLS, "hour", "time",
+             "at_once", x_title="Local hour [h]", stacked=True,
+             where="users_at_once is not null"),
+    ],
+]  # fmt: skip

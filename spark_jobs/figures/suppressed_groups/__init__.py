@@ -1,0 +1,1 @@
+"""How much is left out to protect single users?"""

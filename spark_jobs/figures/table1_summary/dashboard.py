@@ -1,0 +1,43 @@
+"""How much was measured, where and when, and Table I."""
+
+from spark_jobs.figures.charts import bars, big_number, table
+from spark_jobs.figures.dashboard_parts import Dataset, Metric
+from spark_jobs.figures.dashboard_sql import KEYS, NETWORK, USER_GROUPS
+from spark_jobs.figures.table1_summary.numbers import NUMBERS
+
+PAGE = "giscope-overview"
+CONNECTIONS = Dataset(
+    "connections",
+    f"select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period) from table1_summary",
+    [
+        Metric("flows", "sum(flows)", "TCP connections", ",d"),
+        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes, downlink [B]", ".3s"),
+        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes, uplink [B]", ".3s"),
+        Metric("networks", "count(distinct network)", "networks", ",d"),
+    ],
+)
+SUMMARY = NUMBERS.dataset("summary")
+ROWS = [
+    [
+        big_number("TCP connections", CONNECTIONS, "flows"),
+        big_number("IP bytes, downlink", CONNECTIONS, "bytes_down"),
+        big_number("IP bytes, uplink", CONNECTIONS, "bytes_up"),
+        big_number("Networks", CONNECTIONS, "networks"),
+    ],
+    [
+        table("Table I. Summary statistics, with 95 % intervals", SUMMARY,
+              ["access", "network", "hours"], [metric.name for metric in SUMMARY.metrics],
+              order="network || hours", height=92),
+    ],
+    [
+        bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),
+        bars("IP bytes by day, downlink", CONNECTIONS, "date", "bytes_down", "network",
+             stacked=True),
+    ],
+    [
+        bars("TCP connections by local hour", CONNECTIONS, "hour", "flows", "network",
+             x_title="Local hour [h]"),
+        bars("IP bytes by local hour, downlink", CONNECTIONS, "hour", "bytes_down",
+             "network", x_title="Local hour [h]"),
+    ],
+]  # fmt: skip

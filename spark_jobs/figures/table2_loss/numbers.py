@@ -1,0 +1,14 @@
+"""The shares of the downlink data packets that are lost on either side."""
+
+from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.table2_loss.mart import MART
+
+NUMBERS = Numbers(
+    MART,
+    [
+        Ratio("internet_loss", "loss on the Internet side", "lost_internet",
+              "data_packets + lost_internet"),
+        Ratio("access_loss", "loss on the access side", "lost_access", "data_packets"),
+    ],
+    counts={"packets": ("data packets seen at Gi", "data_packets")},
+)  # fmt: skip

@@ -1,0 +1,33 @@
+"""All tables: those of `schemas`, and the marts of the figures."""
+
+from schemas import (
+    ACCOUNTING,
+    APPLICATION_LOG,
+    DAILY_TABLES,
+    INGEST_LOG,
+    LEASES,
+    PACKETS,
+    QUALITY,
+    STORED_TABLES,
+    Table,
+)
+from spark_jobs.figures import parts
+from spark_jobs.figures.suppressed_groups.table import SUPPRESSED_GROUPS
+
+MARTS: tuple[Table, ...] = tuple(part.MART for part in parts("mart"))
+TABLES = {table.name: table for table in (*STORED_TABLES, *MARTS, SUPPRESSED_GROUPS)}
+EXAMPLES = TABLES["examples"]
+RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
+    "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
+    "flows": DAILY_TABLES,
+    "marts": (
+        *(mart for mart in MARTS if mart is not EXAMPLES),
+        SUPPRESSED_GROUPS,
+        QUALITY,
+        INGEST_LOG,
+    ),
+}
+"""Tables that are removed together, by the name of the first: retention is set for each group.
+
+Examples belong to packets, because they are drawn from packets.
+"""
