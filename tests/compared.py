@@ -10,8 +10,8 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.sql_functions import register
-from spark_jobs.report.selection import Selection, ShownNetwork
 from spark_jobs.warehouse import Warehouse
 
 HALVES = ("peak", "off_peak")

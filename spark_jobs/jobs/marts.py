@@ -46,7 +46,7 @@ SQL_AND_GROUPS = [
     *((mart_query(table), table.group_columns) for table in MARTS),
     version("spark_jobs/figures/suppressed_groups/suppression.py"),
 ]
-"""What a day's marts depend on, besides its tables."""
+"""Inputs of a day's marts besides its tables; if one changes, all marts are made again."""
 MAX_BATCH_DAYS, MAX_BATCH_BYTES = 16, 128 << 20
 """Maximum number of days whose marts one task makes, and of bytes of their flows."""
 GIB_PER_THREAD = 1

@@ -2,10 +2,10 @@
 
 import duckdb
 import pytest
-from spark_jobs.dashboards.overview import HELD_DAYS_DATASET
 
 from spark_jobs.dashboards.assets import assets
 from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_DATASET
 from spark_jobs.figures.tables import MARTS
 
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}

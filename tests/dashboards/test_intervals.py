@@ -5,23 +5,23 @@ import datetime
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 
-from spark_jobs.figures.numbers import (
-    FILTERS_MARK,
-    Ratio,
-    estimate_table,
-    estimates,
-    share_ratio,
-    to_superset_template,
-)
+from schemas import Column, Table
+from spark_jobs.dashboards.templates import to_superset_template
+from spark_jobs.figures import statistics
+from spark_jobs.figures.format import Unit
+from spark_jobs.figures.numbers import FILTERS_MARK, Numbers, Ratio, mean
 from spark_jobs.figures.sql_functions import register
-from spark_jobs.report import samples
 
 DAY = datetime.date(2004, 3, 1)
-ROWS = "select network, user_group, date as day, flows, part, total, weight from sums"
-RATIOS = [share_ratio("share", "part", "flows"), Ratio("mean", "total", "weight", "flows")]
+SUMS = Table("sums", "a row", (Column("user_group", pa.int32(), "a group"),))
+NUMBERS = Numbers(
+    SUMS,
+    [Ratio("share", "share", "part"), mean("mean", "mean", "total", Unit("s"), "weight", "flows")],
+)
 
 
 def asked(sums: pd.DataFrame, sql: str) -> list[dict]:
@@ -42,7 +42,7 @@ def made_up(seed: int) -> pd.DataFrame:
     weight = flows * (random.pareto(2, groups) + 0.1)
     total = weight * random.normal(30, 8, groups)
     return pd.DataFrame({
-        "network": "a", "user_group": np.tile(np.arange(groups), 2),
+        "network": "a", "period": "peak", "user_group": np.tile(np.arange(groups), 2),
         "date": np.repeat([DAY, DAY + datetime.timedelta(days=1)], groups),
         "flows": flows.ravel(), "part": part.ravel(), "total": total.ravel(),
         "weight": weight.ravel(),
@@ -73,24 +73,23 @@ def written_out(part: np.ndarray, whole: np.ndarray, share: bool) -> tuple[float
 @pytest.mark.parametrize("seed", range(60))
 def test_dashboard_and_report_have_the_intervals_that_are_written_out(seed):
     sums = made_up(seed)
-    shown = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
+    (shown,) = asked(sums, NUMBERS.sql("network"))
     by_group = sums.groupby("user_group")[["flows", "part", "total", "weight"]].sum()
     columns = {name: by_group[name].to_numpy(float) for name in by_group}
-    rows = sums.to_dict("records")
     for name, in_report, expected in (
         (
             "share",
-            samples.share(rows, samples.column("part")),
+            statistics.share(columns["part"], columns["flows"], columns["flows"]),
             written_out(columns["part"], columns["flows"], share=True),
         ),
         (
             "mean",
-            samples.mean(rows, "total", "weight"),
+            statistics.mean(columns["total"], columns["weight"], columns["flows"]),
             written_out(columns["total"], columns["weight"], share=False),
         ),
     ):
         if expected is None:
-            assert name not in shown
+            assert shown[name]["value"] is None
             assert in_report.value is None
         else:
             for end, value in zip(("value", "low", "high"), expected, strict=True):
@@ -98,22 +97,24 @@ def test_dashboard_and_report_have_the_intervals_that_are_written_out(seed):
                 assert getattr(in_report, end) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
+COLUMNS = ["network", "period", "user_group", "date", "flows", "part", "total", "weight"]
+
+
 def test_nothing_is_said_of_two_users_or_of_four_samples():
-    rows = [("a", 0, DAY, 2, 1, 9.0, 3.0), ("a", 1, DAY, 2, 1, 8.0, 3.0)]
-    columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
-    assert asked(pd.DataFrame(rows, columns=columns), estimates(ROWS, ["network"], RATIOS)) == []
+    rows = [("a", "peak", n, DAY, 2, 1, 9.0, 3.0) for n in range(2)]
+    (shown,) = asked(pd.DataFrame(rows, columns=COLUMNS), NUMBERS.sql("network", text=True))
+    assert (shown["share"], shown["mean"]) == ("too few", "too few")
 
 
 def test_a_cell_says_value_and_interval():
     """Ten users who have it as often as each other, of 10 to 19 connections: nothing is not sure
     of it but how many users there are, each as if he were one sample. Of ten samples a share of a
     half is between 18.7 and 81.3 % (Clopper and Pearson 1934)."""
-    rows = [("a", n, DAY, 10 + n, (10 + n) / 2, 3000.0, 100.0) for n in range(10)]
-    columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
-    frame = pd.DataFrame(rows, columns=columns)
-    (shown,) = asked(frame, estimate_table(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}))
-    assert shown["counted"] == 145
-    assert shown["share"].replace("\N{NO-BREAK SPACE}", " ") == "50 (19 … 81)"
+    rows = [("a", "peak", n, DAY, 10 + n, (10 + n) / 2, 3000.0, 100.0) for n in range(10)]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    (shown,) = asked(frame, NUMBERS.sql("network", text=True))
+    assert shown["flows"] == 145
+    assert shown["share"].replace("\N{NO-BREAK SPACE}", " ") == "50 % (19 … 81)"
     assert shown["mean"].startswith("30")
 
 

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from compared import compared, of_other_users, selection_of
-from spark_jobs.dashboards.peak import COMPARED, DAYS, SPANS
 
+from spark_jobs.figures.daily_checks.dashboard import DAYS
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons
+from spark_jobs.figures.metrics.dashboard import COMPARED, SPANS
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
-from spark_jobs.report.selection import Selection, select
+from spark_jobs.figures.selection import Selection
+from spark_jobs.report.selection import select
 
 FIRST_DAY = datetime.date(2004, 3, 1)
 COLUMNS = [

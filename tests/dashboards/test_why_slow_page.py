@@ -1,17 +1,14 @@
 """The page of what makes transfers slow, against the tables that its marts are made of."""
 
 import pytest
-from spark_jobs.dashboards.why import (
-    EXAMPLES,
-    LARGEST_RTTS,
-    OPTIONS_RETRANSMISSIONS,
-    RETRANSMISSIONS,
-    RTOS,
-    THRESHOLDS,
-    WINDOWS,
-)
 
 from schemas.flows import LIMITS
+from spark_jobs.figures.examples.dashboard import EXAMPLES
+from spark_jobs.figures.largest_rtt_by_user.dashboard import LARGEST_RTTS, LONG_RTT_S
+from spark_jobs.figures.limits_by_window.dashboard import BY_WINDOW
+from spark_jobs.figures.retransmissions_by_cause.dashboard import RETRANSMISSIONS
+from spark_jobs.figures.retransmissions_by_cause.numbers import BY_PAIR
+from spark_jobs.figures.rto_by_options.dashboard import RTO_DISTRIBUTION
 
 
 def test_retransmissions_are_the_tables_of_packets_sent(demo):
@@ -44,13 +41,13 @@ def test_retransmissions_are_the_tables_of_packets_sent(demo):
 def test_retransmissions_by_options_have_intervals_about_their_shares(demo):
     connection = demo.warehouse.connect()
     rows = connection.sql(
-        f"select options, spurious from ({OPTIONS_RETRANSMISSIONS.sql})"
+        f"select options, spurious from ({BY_PAIR.dataset('pairs', 'options').sql})"
     ).fetchall()
     assert {options for options, _ in rows} == {
         "neither", "SACK", "timestamps", "SACK and timestamps",
     }  # fmt: skip
     for _, text in rows:
-        value, low, high = (float(part) for part in text.strip(")").replace(" (", " … ").split("…"))
+        value, low, high = (float(part) for part in text.strip(")").replace("\N{NO-BREAK SPACE}% (", " … ").split("…"))
         assert low <= value <= high
 
 
@@ -61,7 +58,7 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
         select network, above, {LARGEST_RTTS.metric("share").sql}
         from ({LARGEST_RTTS.sql}) group by all
     """).fetchall()
-    assert {above for _, above, _ in shown} == set(THRESHOLDS)
+    assert {above for _, above, _ in shown} == set(LONG_RTT_S)
     for network, above, share in shown:
         ((low, high),) = connection.sql(f"""
             select avg((rtt_max > 1.01 * {above})::int), avg((rtt_max > {above} / 1.01)::int)
@@ -74,7 +71,7 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
 def test_windows_show_the_throughput_of_the_connections(demo):
     connection = demo.warehouse.connect()
     (shown,) = connection.sql(f"""
-        select {WINDOWS.metric("throughput").sql}, sum(flows) from ({WINDOWS.sql})
+        select {BY_WINDOW.metric("throughput").sql}, sum(flows) from ({BY_WINDOW.sql})
         where network = 'aa-gprs' and parallel = 1 and segment like 'large, %'
             and window_segments = 2
     """).fetchall()
@@ -93,7 +90,7 @@ def test_windows_show_the_throughput_of_the_connections(demo):
 def test_timeouts_are_drawn_up_to_a_minute_with_all_their_time(demo):
     connection = demo.warehouse.connect()
     ((drawn, last),) = connection.sql(f"""
-        select sum(seconds), max(rto_below) from ({RTOS.sql})
+        select sum(seconds), max(rto_below) from ({RTO_DISTRIBUTION.sql})
     """).fetchall()
     ((all_time,),) = connection.sql("""
         select sum(seconds) from rto_by_options

@@ -25,7 +25,8 @@ from schemas import (
 )
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED_REASONS
-from spark_jobs.figures.mart_sql import SHARED_VIEWS, SQL_FOLDER
+from spark_jobs.figures import FOLDER
+from spark_jobs.figures.mart_sql import SHARED_VIEWS, SHARED_VIEWS_FOLDER
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches, update_marts
@@ -37,9 +38,8 @@ def rows(demo, query: str) -> list[tuple]:
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():
-    assert {path.stem for path in SQL_FOLDER.glob("*.sql")} == {t.name for t in MARTS} | {
-        *SHARED_VIEWS
-    }
+    assert {path.parent.name for path in FOLDER.glob("*/mart.sql")} == {t.name for t in MARTS}
+    assert {path.stem for path in SHARED_VIEWS_FOLDER.glob("*.sql")} == {*SHARED_VIEWS}
 
 
 def test_every_counted_reason_is_documented():
@@ -211,9 +211,9 @@ def test_marts_are_made_once(demo):
 
 
 def test_sql_files_say_what_a_row_is():
-    for path in SQL_FOLDER.glob("*.sql"):
+    for path in (*FOLDER.glob("*/mart.sql"), *SHARED_VIEWS_FOLDER.glob("*.sql")):
         head = Path(path).read_text().split("select")[0]
-        assert "-- One row:" in head, path.name
+        assert "-- One row:" in head, path
 
 
 def edge(n: int | None) -> int | None:
@@ -817,7 +817,7 @@ def test_marts_have_the_same_bytes_for_any_number_of_tasks(demo, tmp_path, monke
 
     before = contents()
     for tasks in (1, 3):
-        monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", [f"as {tasks} make them"])
+        monkeypatch.setattr("spark_jobs.jobs.marts.SQL_AND_GROUPS", [f"as {tasks} make them"])
         monkeypatch.setattr("spark_jobs.jobs.marts.parallel_tasks", lambda n=tasks: n)
         assert update_marts(warehouse) == days
         assert contents() == before
@@ -829,7 +829,7 @@ def test_a_failed_batch_leaves_the_others_whole(demo, tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
     monkeypatch.setattr("spark_jobs.jobs.marts.parallel_tasks", lambda: 3)
-    monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", ["again"])
+    monkeypatch.setattr("spark_jobs.jobs.marts.SQL_AND_GROUPS", ["again"])
     [broken] = warehouse.files(RTO_VALUES, *days[0])
     kept = broken.read_bytes()
     broken.write_bytes(b"PAR1")

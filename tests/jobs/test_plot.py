@@ -8,8 +8,9 @@ import pytest
 from conftest import DAY
 
 from spark_jobs.cli import main
+from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.jobs.plot import bring_up_to_date
-from spark_jobs.report import PLOTS, REPORT, plot_file_name
+from spark_jobs.report import REPORT
 from spark_jobs.report import bring_up_to_date as make_report
 from spark_jobs.warehouse import Unit, Warehouse
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from conftest import DAY, Demo
-from spark_jobs.dashboards.overview import SUPPRESSED_GROUPS
 
 from schemas import Table
+from spark_jobs.figures.names import PLOTS
+from spark_jobs.figures.suppressed_groups.dashboard import SUPPRESSED_GROUPS
 from spark_jobs.figures.suppressed_groups.suppression import (
     NETWORK_DAY_COLUMNS,
     without_small_groups,
@@ -22,7 +23,7 @@ from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
 from spark_jobs.networks import Network
-from spark_jobs.report import PLOTS, REPORT, bring_up_to_date, write_report
+from spark_jobs.report import REPORT, bring_up_to_date, write_report
 from spark_jobs.warehouse import Warehouse
 
 FEWEST = 20

@@ -16,13 +16,16 @@ from typer.testing import CliRunner
 from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
+from spark_jobs.figures.metrics import compare
+from spark_jobs.figures.metrics import page as metrics_page
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.mart import METRICS
+from spark_jobs.figures.selection import Selection
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.report import compare, peak, write_report
-from spark_jobs.report.selection import Selection, select
+from spark_jobs.report import write_report
+from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Unit, Warehouse
 
 DAYS = (date(2004, 3, 2), date(2004, 3, 3))
@@ -261,10 +264,10 @@ def test_comparison_of_two_networks_has_no_note_on_networks_left_out(demo):
         parse_subset("network=aa-gprs,hours=peak"),
         parse_subset("network=bb-gprs,hours=peak"),
     )
-    page = peak.comparison_section(chosen(demo.warehouse), first, second)
+    page = metrics_page.comparison_section(chosen(demo.warehouse), first, second)
     assert page.notes == []
     assert len(page.tables) == 1
-    page = peak.comparison_section(chosen(demo.warehouse), PEAK, OFF_PEAK)
+    page = metrics_page.comparison_section(chosen(demo.warehouse), PEAK, OFF_PEAK)
     assert [note.partition(":")[0] for note in page.notes] == ["bb-gprs", "cc-dialup"]
 
 

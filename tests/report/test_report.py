@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from spark_jobs.report.fig07 import _share_of_time
-from spark_jobs.report.table3 import pooling_reverses
 
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
+from spark_jobs.figures.fig07_channel_rate.page import _share_of_time
 from spark_jobs.figures.statistics import UNKNOWN
+from spark_jobs.figures.table3_clusters.clusters import pooling_reverses
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
 from spark_jobs.warehouse import Warehouse
@@ -80,8 +80,7 @@ def test_table_1_shows_the_flows_and_their_shares(demo, page):
         """,
     )
     assert page.row("table1", "TCP connections")[0] == f"{flows:,}"
-    shown = page.row("table1", "SACK enabled")[0]
-    assert shown.startswith(f"{100 * sack:.1f} % (")
+    assert shows(page.row("table1", "SACK enabled")[0], 100 * sack)
 
 
 def test_table_1_has_the_papers_values_beside_its_own(page):
@@ -99,7 +98,7 @@ def test_fig04_shows_the_rtts_of_the_flows(demo, page):
     )
     shown = page.row("fig04", "access", "cc-dialup", "peak")
     assert shown[0] == f"{count:,}"
-    assert shown[1].startswith(f"{1000 * mean:,.0f} ms (")
+    assert shows(shown[1], 1000 * mean)
 
 
 def flows(demo, columns: list[str]) -> pd.DataFrame:
@@ -118,6 +117,13 @@ def value(text: str) -> float:
     return float(text.split()[0].replace(",", ""))
 
 
+def shows(text: str, expected: float) -> bool:
+    """Return whether a text begins with a value, rounded to the digits that it shows."""
+    number = text.split()[0].replace(",", "")
+    digits = len(number.partition(".")[2])
+    return abs(float(number) - expected) <= 0.5001 * 10**-digits
+
+
 @pytest.mark.parametrize("network", ["aa-gprs", "bb-gprs", "cc-dialup"])
 def test_numbers_are_those_of_the_flows(demo, page, network):
     """Means to the digits shown, medians to a bin of 2 %."""
@@ -128,19 +134,17 @@ def test_numbers_are_those_of_the_flows(demo, page, network):
     for counted, name in (("passed Gi", "throughput"), ("arrived", "throughput_received")):
         count, mean, _, median, _ = page.row("fig09", network, counted)
         assert int(count) == rows[name].count()
-        assert value(mean) == pytest.approx(rows[name].mean() / 1000, abs=0.051)
+        assert shows(mean, rows[name].mean() / 1000)
         assert value(median) == pytest.approx(rows[name].median() / 1000, rel=0.02)
     delay = page.row("fig03", "overall", network)
-    assert value(delay[2]) == pytest.approx(1000 * rows["setup_delay"].mean(), abs=0.51)
+    assert shows(delay[2], 1000 * rows["setup_delay"].mean())
     assert value(delay[3]) == pytest.approx(1000 * rows["setup_delay"].median(), rel=0.02)
     sides = rows["bottleneck"].dropna()
     shown = page.row("fig08", network)
-    assert value(shown[1]) == pytest.approx(100 * (sides == "none").mean(), abs=0.051)
+    assert shows(shown[1], 100 * (sides == "none").mean())
     early = rows[rows["setup_class"].notna()]["setup_retransmission"] == "premature"
     name = "\N{EM SPACE}" * 2 + "Slight problem: timer too short"
-    assert value(page.row("fig05", name, network)[1]) == pytest.approx(
-        100 * early.mean(), abs=0.051
-    )
+    assert shows(page.row("fig05", name, network)[1], 100 * early.mean())
 
 
 def test_intervals_agree_with_resampled_users(demo, page):
@@ -155,7 +159,7 @@ def test_intervals_agree_with_resampled_users(demo, page):
     ]
     shown = page.row("fig09", "aa-gprs", "arrived")
     for text, statistic in ((shown[1], np.mean), (shown[3], np.median)):
-        ends = [float(end) for end in re.search(r"\((.*) to (.*)\)", text).groups()]
+        ends = [float(end) for end in re.search(r"\((.*) … (.*)\)", text).groups()]
         drawn = np.quantile([statistic(draw) for draw in draws], [0.025, 0.975]) / 1000
         assert ends[1] - ends[0] == pytest.approx(drawn[1] - drawn[0], rel=0.35)
         assert np.mean(ends) == pytest.approx(np.mean(drawn), rel=0.03)
@@ -172,7 +176,7 @@ def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[f
 
 def value_and_interval(text: str) -> tuple[float, float, float]:
     """Read a value and the ends of its interval."""
-    low, high = (float(end) for end in re.search(r"\((.*) to (.*)\)", text).groups())
+    low, high = (float(end) for end in re.search(r"\((.*) … (.*)\)", text).groups())
     return value(text), low, high
 
 
@@ -183,15 +187,11 @@ def test_intervals_of_fig11_agree_with_resampled_users(demo, page, network):
     rows = flows(demo, ["user_throughput", "b_tcp", "b_other"]).dropna()
     rows = rows[rows["network"] == network]
     place = np.floor(20 * rows["b_tcp"] / (rows["b_tcp"] + rows["b_other"])).astype(int)
-    shown = {
-        r[1]: value_and_interval(r[2])
-        for r in page.rows["fig11"]
-        if r[0] == network and len(r) == 3
-    }
+    shown = {r[1]: r[2] for r in page.rows["fig11"] if r[0] == network and len(r) == 3}
     assert len(shown) == place.nunique()
     for name, at in {"1: single": 20, "0.70 to below 0.75": 14}.items():
-        found, low, high = shown[name]
-        assert found == pytest.approx(100 * (place == at).mean(), abs=0.051)
+        _, low, high = value_and_interval(shown[name])
+        assert shows(shown[name], 100 * (place == at).mean())
         ends = resampled(rows, place == at, pd.Series(1.0, rows.index))
         assert high - low == pytest.approx(ends[1] - ends[0], rel=0.35)
         assert (low + high) / 2 == pytest.approx(sum(ends) / 2, abs=0.25 * (high - low))
@@ -216,8 +216,8 @@ def test_intervals_of_fig07_agree_with_resampled_users(demo, page, network, peak
     inside = rows["rate"].between(*PEAKS[network, peak])
     shown = next(r for r in page.rows["fig07"] if r[:2] == [network, peak] and len(r) == 6)
     assert int(shown[5]) == inside.sum()
-    found, low, high = value_and_interval(shown[4])
-    assert found == pytest.approx(100 * weight[inside].sum() / weight.sum(), abs=0.051)
+    _, low, high = value_and_interval(shown[4])
+    assert shows(shown[4], 100 * weight[inside].sum() / weight.sum())
     ends = resampled(rows, inside, weight)
     assert high - low == pytest.approx(ends[1] - ends[0], rel=0.35)
     assert (low + high) / 2 == pytest.approx(sum(ends) / 2, abs=0.25 * (high - low))
@@ -246,7 +246,7 @@ def test_a_peak_of_few_samples_or_users_has_no_interval():
 def test_values_of_too_few_transfers_or_users_are_not_shown(demo, page):
     """Two of cc-dialup's single transfers lost 3 % and more; one of its users has large windows."""
     assert page.row("fig10", "cc-dialup", "3 % and more") == ["2", *["too few"] * 3]
-    assert page.row("table3-dialup", "window high")[0] == "too few"
+    assert page.row("table3-dialup", "Wnd high")[0] == "too few"
 
 
 def test_networks_of_different_access_are_never_added_up(demo, page):
@@ -258,7 +258,7 @@ def test_networks_of_different_access_are_never_added_up(demo, page):
         mine = rows[rows["network"].isin(networks)]
         overall = next(r for r in page.rows[f"table3-{access}"] if r[0] == "overall")
         assert int(overall[3]) == len(mine)
-        assert value(overall[1]) == pytest.approx(mine["goodput"].mean() / 1000, abs=0.051)
+        assert shows(overall[1], mine["goodput"].mean() / 1000)
 
 
 def test_networks_are_not_added_up_where_that_reverses_an_effect():
@@ -268,13 +268,13 @@ def test_networks_are_not_added_up_where_that_reverses_an_effect():
         return {"network": network, "sack": sack, "flows": flows, "goodput_sum": flows * goodput}
 
     reversed_effect = [
-        row("slow", "yes", 10, 18), row("slow", "no", 90, 20),
-        row("fast", "yes", 90, 180), row("fast", "no", 10, 200),
+        row("slow", "SACK", 10, 18), row("slow", "no SACK", 90, 20),
+        row("fast", "SACK", 90, 180), row("fast", "no SACK", 10, 200),
     ]  # fmt: skip
     assert pooling_reverses(reversed_effect, "sack")
     assert not pooling_reverses(reversed_effect[:2], "sack")
-    alike = [row("slow", "yes", 50, 18), row("slow", "no", 50, 20),
-             row("fast", "yes", 50, 180), row("fast", "no", 50, 200)]  # fmt: skip
+    alike = [row("slow", "SACK", 50, 18), row("slow", "no SACK", 50, 20),
+             row("fast", "SACK", 50, 180), row("fast", "no SACK", 50, 200)]  # fmt: skip
     assert not pooling_reverses(alike, "sack")
 
 

@@ -3,7 +3,8 @@
 import duckdb
 import pandas as pd
 
-from spark_jobs.report import paper, retransmissions
+from spark_jobs.figures.option_pairs import PAIRS as LABELS
+from spark_jobs.figures.retransmissions_by_cause.page import PAPER
 from tests.studies.markdown import mean, number, percent, table
 
 NETWORKS = {"options-classic": "a stack as of 2001", "options-today": "a stack of today"}
@@ -75,7 +76,7 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
     for (sack, timestamps), name in PAIRS.items():
         pair = _pair(of_network, sack, timestamps)
         sent, true_sent = pair.sent.sum(), pair.true_sent.sum()
-        fast, timer = paper.RETRANSMISSIONS[retransmissions.OPTION_PAIRS[sack, timestamps]]
+        fast, timer = PAPER[LABELS[sack + 2 * timestamps]]
         shares.append(
             (
                 name,

@@ -2,7 +2,7 @@
 
 import duckdb
 
-from spark_jobs.report import paper
+from spark_jobs.figures.recovery_by_restart.page import PREEMPTED
 from tests.studies.markdown import number, percent, table
 from tests.studies.warehouse import groups, rows
 
@@ -67,7 +67,7 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
         assert group.access.preemption
         seconds = int(group.access.preemption.seconds)
         mine, truth = ours[cell], true[cell]
-        throughput, retransmitted, round_trip = paper.PREEMPTED[seconds]
+        throughput, retransmitted, round_trip = PREEMPTED[seconds]
         overview.append(
             (
                 f"{seconds} s",

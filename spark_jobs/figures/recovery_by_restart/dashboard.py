@@ -1,4 +1,4 @@
-"""How transfers recover from interruptions."""
+"""Tables of recovery from interruptions."""
 
 from spark_jobs.figures.charts import table
 from spark_jobs.figures.recovery_by_restart.numbers import NUMBERS

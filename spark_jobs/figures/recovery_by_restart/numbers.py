@@ -1,4 +1,4 @@
-"""How stalls with data in flight end: duration, recovery, and losses."""
+"""Numbers of stalls with data in flight: duration, recovery, and losses."""
 
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import SECONDS

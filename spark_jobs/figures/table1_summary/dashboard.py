@@ -1,4 +1,4 @@
-"""How much was measured, where and when, and Table I."""
+"""Numbers of connections and bytes by day and hour, and Table I."""
 
 from spark_jobs.figures.charts import bars, big_number, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
