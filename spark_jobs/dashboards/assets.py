@@ -51,6 +51,7 @@ HEADINGS = {
     "title": "metric",
     "shown": "shown on the pages",
     "users": "number of users",
+    "ended_by": "restarted by",
 }
 """Heading of a column, if it is not the column's name."""
 

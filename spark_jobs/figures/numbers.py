@@ -98,6 +98,11 @@ class Row(dict[str, Any]):
         place, ratio = self._ratios[name]
         return ratio.unit.estimate(self[name], bool(self[f"samples_{place}"]))
 
+    def value_text(self, name: str) -> str:
+        """Return a ratio without its interval as text."""
+        place, ratio = self._ratios[name]
+        return ratio.unit.estimate(Estimate(self[name].value), bool(self[f"samples_{place}"]))
+
     @property
     def texts(self) -> list[str]:
         """All ratios as texts."""

@@ -29,7 +29,7 @@ def grid_figure(
     """Return a plot for each network and period, with a row for each pair of options."""
     if not by_hours:
         return Markup()
-    grid = Grid.of_hours(by_hours, 0.1)
+    grid = Grid.of_hours(by_hours, 0.16)
     traces = [
         trace
         for n, hours in enumerate(by_hours)

@@ -60,9 +60,9 @@ def sections(selection: Selection) -> list[Section]:
     )
     html = html.replace('class="figure"', 'class="figure wide"')
     rows = [
-        [("\N{EM SPACE}" * level) + node.name, name, *numbers[node.where][name].texts]
+        [("\N{EM SPACE}" * level) + node.name, name, count(found.flows), *found.texts]
         for node, level in tree.with_levels()
-        for name in names
+        for name, found in numbers[node.where].items()
     ]
     headings = ["", "network", "set-ups", "share", "mean delay", "background"]
     return [
@@ -96,38 +96,42 @@ class Drawing:
 
 @dataclass(frozen=True)
 class NodeNumbers:
-    """A node's set-ups of one network: their number, and share, delay and background as texts."""
+    """A node's set-ups of one network: their number, and share, delay and background as texts.
+
+    texts: with intervals; values: without, for the drawing.
+    """
 
     flows: int
-    share: str
-    delay: str
-    background: str
-
-    @property
-    def texts(self) -> list[str]:
-        """The numbers as texts."""
-        return [count(self.flows), self.share, self.delay, self.background]
+    texts: list[str]
+    values: list[str]
 
 
-NO_SETUPS = NodeNumbers(0, *[NOT_MEASURED] * 3)
+NO_SETUPS = NodeNumbers(0, [NOT_MEASURED] * 3, [NOT_MEASURED] * 3)
 ByNode = dict[str, dict[str, NodeNumbers]]
 """By a node's condition and network."""
 
 
 def _by_network(selection: Selection, node: Node) -> dict[str, NodeNumbers]:
     """Return a node's numbers by network."""
+    found = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
     inside = {
         row["network"]: row for row in replace(NUMBERS, where=node.where).rows(selection, "network")
     }
-    numbers = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
-    for row in share_of_all(node.where).rows(selection, "network"):
-        name = row["network"]
-        share = PERCENT.text(1) if node is TREE else row.text("share")
-        numbers[name] = replace(NO_SETUPS, share=share)
+    for share in share_of_all(node.where).rows(selection, "network"):
+        name = share["network"]
+        texts, values = [share.text("share")], [share.value_text("share")]
+        if node is TREE:
+            texts = values = [PERCENT.text(1)]
         if name in inside:
-            texts = inside[name].texts
-            numbers[name] = NodeNumbers(inside[name]["flows"], share, *texts)
-    return numbers
+            row = inside[name]
+            found[name] = NodeNumbers(
+                row["flows"],
+                texts + row.texts,
+                values + [row.value_text(ratio.name) for ratio in NUMBERS.ratios],
+            )
+        else:
+            found[name] = NodeNumbers(0, texts + [NOT_MEASURED] * 2, values + [NOT_MEASURED] * 2)
+    return found
 
 
 def _prune(node: Node, numbers: ByNode) -> Node:
@@ -138,10 +142,6 @@ def _prune(node: Node, numbers: ByNode) -> Node:
         if branch.branches or any(found.flows for found in numbers[branch.where].values())
     )
     return replace(node, branches=branches)
-
-
-def _without_interval(text: str) -> str:
-    return text.split(" (")[0]
 
 
 def _place(node: Node, level: int, top: float, height: int) -> tuple[PlacedNode, float]:
@@ -195,8 +195,7 @@ def _draw(
     )
     _add_text(drawing, left + 8, top + HEAD / 2 + 2, f"<b>{placed.node.name}</b>", "#1a1a1a")
     for line, network in enumerate(selection.networks):
-        texts = numbers[placed.node.where][network.name].texts[1:]
-        share, delay, background = map(_without_interval, texts)
+        share, delay, background = numbers[placed.node.where][network.name].values
         if background[0].isdigit():
             background += " bg"
         y = top + HEAD + LINE * (line + 0.5)
