@@ -200,7 +200,7 @@ def _draw(
             background += " bg"
         y = top + HEAD + LINE * (line + 0.5)
         _add_text(drawing, left + 8, y, network.name, network.colour)
-        for text, right in ((share, 130), (delay, 202), (background, BOX_W - 8)):
+        for text, right in ((share, 120), (delay, 190), (background, BOX_W - 8)):
             _add_text(drawing, left + right, y, text, network.colour, "right")
 
 
