@@ -118,6 +118,34 @@ def figure_html(
     ).format(label, int(width is None), height, Markup(text.replace("</", "<\\/")))
 
 
+def share_bars(
+    names: Sequence[str], parts: Mapping[str, tuple[str, Sequence[float]]], title: str, label: str
+) -> Markup:
+    """Return a bar for each name, divided into parts.
+
+    parts: by label: colour, and share of each name's whole (0 to 1). title: of the axis.
+    label: as in `figure_html`.
+    """
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "y": list(names),
+            "x": [100 * share for share in shares],
+            "name": part,
+            "marker": {"color": colour},
+            "hovertemplate": "%{y}: %{x:.1f} %<extra>" + part + "</extra>",
+        }
+        for part, (colour, shares) in parts.items()
+    ]
+    layout = {
+        "barmode": "stack",
+        "xaxis": {"title": {"text": f"{title} [%]"}, "range": [0, 100]},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+    }
+    return figure_html({"data": traces, "layout": layout}, label, 150 + 32 * len(names))
+
+
 def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:
     """Return Plotly's error bars for the intervals; unit: of the axis, in the estimates' unit."""
     return {

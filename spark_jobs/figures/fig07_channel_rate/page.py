@@ -11,7 +11,13 @@ from spark_jobs.figures.fig07_channel_rate.slot_peaks import (
 )
 from spark_jobs.figures.format import INTERVALS, KBITS, PERCENT, count
 from spark_jobs.figures.names import PERIODS
-from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, group_rows
+from spark_jobs.figures.page_elements import (
+    NumberTable,
+    Section,
+    figure_html,
+    group_rows,
+    share_bars,
+)
 from spark_jobs.figures.rates import bin_rate, bin_width, histogram, step_line
 from spark_jobs.figures.samples import BINS, are_enough, column, distributions, quantile, share
 from spark_jobs.figures.selection import Selection
@@ -219,23 +225,11 @@ def _dimensioning(
             texts[name] = [PERCENT.estimate(estimate) for estimate in estimates]
             if are_enough(members):
                 shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
-    figure = go.Figure()
     used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
-    for slots in range(used):
-        name = _slots_text(slots + 1)
-        figure.add_trace(
-            go.Bar(
-                y=list(shares),
-                x=[100 * s[slots] for s in shares.values()],
-                name=name,
-                orientation="h",
-                marker={"color": SHADES[slots]},
-                hovertemplate="%{y}: %{x:.1f} % at " + name + "<extra></extra>",
-            )
-        )
-    figure.update_layout(barmode="stack")
-    figure.update_xaxes(title_text="Share of measured time [%]", range=[0, 100])
-    figure.update_yaxes(autorange="reversed")
+    parts = {
+        _slots_text(n + 1): (SHADES[n], [of_hours[n] for of_hours in shares.values()])
+        for n in range(used)
+    }
     return Section(
         anchor="dimensioning",
         title="Time slots in use",
@@ -246,7 +240,9 @@ def _dimensioning(
         "slots are scarce at peak. Networks whose peaks show no rate of one slot are left out. "
         + INTERVALS,
         samples=f"{count(sum(row['weight'] for row in samples))} s measured",
-        figure=figure_html(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
+        figure=share_bars(
+            list(shares), parts, "Share of measured time", "Share of time by number of time slots"
+        ),
         tables=[
             NumberTable(
                 ["network and hours", *(_slots_text(n + 1) for n in range(used))],

@@ -1,10 +1,8 @@
 """Fig. 8: connections without loss, with more loss on the access or on the Internet side."""
 
-import plotly.graph_objects as go
-
 from spark_jobs.figures.fig08_bottleneck.numbers import NUMBERS, SIDES
 from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
-from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
+from spark_jobs.figures.page_elements import NumberTable, Section, share_bars
 from spark_jobs.figures.selection import Selection
 
 PAPER = {"paper: GPRS": {"none": 0.47, "access": 0.48, "internet": 0.05}}
@@ -18,22 +16,10 @@ def sections(selection: Selection) -> list[Section]:
         for row in networks
         if row["none"].value is not None
     } | PAPER
-    figure = go.Figure(
-        [
-            go.Bar(
-                y=list(shares),
-                x=[100 * of_network.get(side, 0) for of_network in shares.values()],
-                name=label,
-                orientation="h",
-                marker={"color": colour},
-                hovertemplate="%{y}: %{x:.1f} % " + label + "<extra></extra>",
-            )
-            for side, (label, colour) in SIDES.items()
-        ]
-    )
-    figure.update_layout(barmode="stack")
-    figure.update_xaxes(title_text="Share of connections [%]", range=[0, 100])
-    figure.update_yaxes(autorange="reversed")
+    parts = {
+        label: (colour, [of_network.get(side, 0) for of_network in shares.values()])
+        for side, (label, colour) in SIDES.items()
+    }
     table = [[row["network"], count(row["flows"]), *row.texts] for row in networks]
     table += [
         [name, NOT_MEASURED, *(PERCENT.text(values.get(side), 1) for side in SIDES)]
@@ -47,8 +33,11 @@ def sections(selection: Selection) -> list[Section]:
             caption="Connections with downlink data, by the side on which they lost more data "
             "packets. " + INTERVALS,
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
-            figure=figure_html(
-                figure, "Shares of connections by side of most losses", 160 + 44 * len(shares)
+            figure=share_bars(
+                list(shares),
+                parts,
+                "Share of connections",
+                "Shares of connections by side of most losses",
             ),
             tables=[NumberTable(["network", "connections", *NUMBERS.labels], table)],
         )

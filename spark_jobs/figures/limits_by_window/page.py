@@ -25,6 +25,7 @@ from spark_jobs.figures.page_elements import (
     Section,
     figure_html,
     group_rows,
+    share_bars,
     unless_empty,
 )
 from spark_jobs.figures.selection import Selection
@@ -65,18 +66,10 @@ def _limits_section(selection: Selection) -> Section:
         for row in hours.rows
         if row["channel"].value is not None
     }
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": list(shown),
-            "x": [100 * row[limit].value for row in shown.values()],
-            "name": label,
-            "marker": {"color": LIMIT_COLOURS[limit]},
-            "hovertemplate": "%{y}: %{x:.1f} %<extra>" + label + "</extra>",
-        }
+    parts = {
+        label: (LIMIT_COLOURS[limit], [row[limit].value for row in shown.values()])
         for limit, label in LIMIT_LABELS.items()
-    ]
+    }
     section = Section(
         anchor="limits",
         part_heading="Why transfers were slow",
@@ -89,17 +82,11 @@ def _limits_section(selection: Selection) -> Section:
         + ". "
         + NO_INTERVALS,
         samples=f"{count(sum(row['flows'] for row in rows))} connections",
-        figure=figure_html(
-            {
-                "data": traces,
-                "layout": {
-                    "barmode": "stack",
-                    "xaxis": {"title": {"text": "Share of the time [%]"}, "range": [0, 100]},
-                    "yaxis": {"autorange": "reversed", "automargin": True},
-                },
-            },
+        figure=share_bars(
+            list(shown),
+            parts,
+            "Share of the time",
             "Shares of transfers' time by limit, network and hours",
-            140 + 30 * len(shown),
         ),
         tables=[
             NumberTable(

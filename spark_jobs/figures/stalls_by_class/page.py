@@ -3,7 +3,12 @@
 from spark_jobs.figures.format import PERCENT, count
 from spark_jobs.figures.hours import split_by_hours
 from spark_jobs.figures.numbers import Row
-from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, unless_empty
+from spark_jobs.figures.page_elements import (
+    NumberTable,
+    Section,
+    share_bars,
+    unless_empty,
+)
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.stalls_by_class.numbers import (
     NUMBERS,
@@ -21,23 +26,16 @@ def sections(selection: Selection) -> list[Section]:
     totals = {
         name: sum(row["seconds"] for row in members.values()) for name, members in by_class.items()
     }
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": list(by_class),
-            "x": [
-                100 * members[kind]["seconds"] / totals[name]
-                if kind in members and totals[name]
-                else 0
+    parts = {
+        label: (
+            STALL_COLOURS[kind],
+            [
+                members[kind]["seconds"] / totals[name] if kind in members and totals[name] else 0
                 for name, members in by_class.items()
             ],
-            "name": label,
-            "marker": {"color": STALL_COLOURS[kind]},
-            "hovertemplate": "%{y}: %{x:.1f} %<extra>" + label + "</extra>",
-        }
+        )
         for kind, label in STALL_LABELS.items()
-    ]
+    }
     section = Section(
         anchor="stalls",
         title="Causes of stalls",
@@ -49,20 +47,11 @@ def sections(selection: Selection) -> list[Section]:
         "stalls that overlap a stall of another user, as when a radio cell fails. This section has "
         "no confidence intervals.",
         samples=f"{count(sum(row['stalls'] for row in rows))} stalls",
-        figure=figure_html(
-            {
-                "data": traces,
-                "layout": {
-                    "barmode": "stack",
-                    "xaxis": {
-                        "title": {"text": "Share of the stalled time [%]"},
-                        "range": [0, 100],
-                    },
-                    "yaxis": {"autorange": "reversed", "automargin": True},
-                },
-            },
+        figure=share_bars(
+            list(by_class),
+            parts,
+            "Share of the stalled time",
             "Shares of the stalled time by class, network and hours",
-            170 + 30 * len(by_class),
         ),
         tables=[
             NumberTable(
