@@ -40,10 +40,10 @@ READ_ONLY_DATABASE = {
     "extra": {"allows_virtual_table_explore": False},
 }
 DATABASES = {
-    "giscope": {"sqlalchemy_uri": "duckdb:///warehouse.duckdb", "expose_in_sqllab": False},
     "analysis": {"sqlalchemy_uri": "duckdb:///analysis.duckdb", "expose_in_sqllab": True},
+    "giscope": {"sqlalchemy_uri": "duckdb:///warehouse.duckdb", "expose_in_sqllab": False},
 }
-"""The database of the pages, and that of SQL Lab.
+"""The database of SQL Lab, and that of the pages. SQL Lab opens with the one imported first.
 
 superset_config.py connects both to the published warehouse, whatever the path in the address.
 """
