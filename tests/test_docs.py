@@ -157,7 +157,7 @@ def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copytree(demo.warehouse.root, tmp_path / "build/demo")
     figure = tmp_path / "spark_jobs/figures" / name
-    figure.mkdir()
+    figure.mkdir(exist_ok=True)
     block = r"^`(\w+\.\w+)`: .*?^```\w+\n(.*?)^```$"
     for file, text in re.findall(block, page, re.MULTILINE | re.DOTALL):
         (figure / file).write_text(text)
