@@ -96,7 +96,7 @@ class Table:
     """Columns of a mart that, with network and date, define its groups.
 
     A group may have only one user and so identify a person. The other columns are values in a
-    group, bins of histograms among them. See spark_jobs/marts/suppressed_groups.py.
+    group, bins of histograms among them. See spark_jobs/figures/suppressed_groups.
     """
 
     @cached_property

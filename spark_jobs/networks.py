@@ -213,7 +213,7 @@ class Network(BaseModel):
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Number of user partitions of a day; each is read by one task of the flows job."""
     min_users: Annotated[int, Field(ge=0, le=MAX_MIN_USERS)] = 0
-    """Minimum number of users of a group in the marts (see marts/suppressed_groups.py)."""
+    """Minimum number of users of a group in the marts (see figures/suppressed_groups)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
     _others: tuple["Network", ...] = PrivateAttr(())

@@ -1,6 +1,7 @@
 """Queries, programs, commands, names and links that the documentation shows are right."""
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -115,22 +116,29 @@ def test_every_constant_of_the_loss_model_is_listed_with_its_value():
     assert {name: float(value.replace(" ", "")) for name, value in listed} == constants()
 
 
-@pytest.mark.slow  # Spark starts, and more than a minute on two busy cores
-def test_tutorial_works_word_for_word(tmp_path):
-    """Its commands, one after the other, with a shipped capture as the reader's own."""
-    shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", tmp_path / "monday.pcap")
-    script = "set -euo pipefail\n" + "\n".join(blocks(ROOT / "docs/tutorial.md", "sh"))
+def run_script(script: str, folder: Path, **variables: str) -> str:
+    """Run a page's script in a folder with these variables, and return its output."""
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "HOME": str(tmp_path), "PATH": programs, "PYTHONPATH": str(ROOT)},
+        ["bash", "-c", f"set -euo pipefail\n{script}"],
+        cwd=folder,
+        env={**os.environ, "PATH": programs, **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow  # Spark starts, and more than a minute on two busy cores
+def test_tutorial_works_word_for_word(tmp_path):
+    """Its commands, one after the other, with a shipped capture as the reader's own."""
+    shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", tmp_path / "monday.pcap")
+    script = "\n".join(blocks(ROOT / "docs/tutorial.md", "sh"))
+    printed = run_script(script, tmp_path, HOME=str(tmp_path), PYTHONPATH=str(ROOT))
     assert (tmp_path / "gi/W/report.html").exists()
-    *_, speed, limits, losses, retransmissions, stalls = done.stdout.splitlines()
+    *_, speed, limits, losses, retransmissions, stalls = printed.splitlines()
     for sentence, word in (
         (speed, "kbit/s"),
         (limits, "access link"),
@@ -139,6 +147,32 @@ def test_tutorial_works_word_for_word(tmp_path):
         (stalls, "stalled"),
     ):
         assert word in sentence
+
+
+def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
+    """Its files and commands, word for word, in a copy of the code."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    (name,) = re.findall(r"^`spark_jobs/figures/(\w+)/` with these", page, re.MULTILINE)
+    for folder in ("schemas", "spark_jobs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copytree(demo.warehouse.root, tmp_path / "build/demo")
+    figure = tmp_path / "spark_jobs/figures" / name
+    figure.mkdir(exist_ok=True)
+    block = r"^`(\w+\.\w+)`: .*?^```\w+\n(.*?)^```$"
+    for file, text in re.findall(block, page, re.MULTILINE | re.DOTALL):
+        (figure / file).write_text(text)
+    (script,) = blocks(ROOT / "CONTRIBUTING.md", "sh")
+    run_script(script, tmp_path, PYTHONPATH=str(tmp_path))
+    query = """
+        select avg(if(rto_expiries > 0, 100, 0)) from flows
+        where network = 'bb-gprs' and initiator = 'mobile' and rto_expiries is not null
+    """
+    ((share,),) = demo.warehouse.connect().sql(query).fetchall()
+    report = (tmp_path / "build/report.html").read_text()
+    (section,) = re.findall(r'<section id="connections-with-rto-expiry".*?</section>', report, re.S)
+    assert f">{share:.1f}\N{NO-BREAK SPACE}% (" in section
+    assets = json.loads((tmp_path / "build/assets.json").read_text())
+    assert "charts/connections_with_an_rto_expiry_by_local_hour.yaml" in assets
 
 
 README_COMMANDS = re.findall(

@@ -1,7 +1,4 @@
-"""All dashboards: the charts of the figures, page by page, and the pages' filters.
-
-Every dataset has the columns of KEYS, for filters and for row-level security by country.
-"""
+"""All dashboards: the charts of the figures, page by page, and the pages' filters."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,15 @@
 """Figures: all of a table or figure is in one folder here, from its SQL to its pages.
 
-`FOLDERS` lists the folders in the order of the report and of each dashboard. CONTRIBUTING.md says
-what a folder holds. The modules beside the folders are what figures share.
+A folder's `__init__.py` has the question that the figure answers. Its other files are optional:
+
+mart.sql, mart.py   its mart: the SQL, and the columns (MART)
+numbers.py          its numbers, labels and constants, for both pages
+example.toml        a few rows of the tables, and the mart's rows and numbers that must come out
+page.py             its sections of the report: `sections(selection)`
+dashboard.py        its charts: ROWS, on the dashboard PAGE, and COLOURS of labels
+
+A new folder needs no entry in a list. The modules beside the folders are what figures share.
+CONTRIBUTING.md shows how to add a figure.
 """
 
 from collections.abc import Iterator
@@ -37,12 +45,16 @@ ORDER = (
     "captures",
     "suppressed_groups",
 )
-"""Order of the figures; a folder that is not listed here comes last."""
+"""Order of the figures in the report and on each dashboard.
+
+Folders that are not listed come before the part of the report that is about the data.
+"""
 FOLDER = Path(__file__).parent
 
 
-def _place(name: str) -> tuple[int, str]:
-    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+def _place(name: str) -> tuple[int, bool, str]:
+    is_listed = name in ORDER
+    return (ORDER.index(name if is_listed else "captures"), is_listed, name)
 
 
 FOLDERS = sorted((found.name for found in iter_modules([str(FOLDER)]) if found.ispkg), key=_place)

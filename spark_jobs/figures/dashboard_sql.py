@@ -1,4 +1,4 @@
-"""Columns and metrics that datasets of the dashboards share."""
+"""SQL of columns, and metrics, that the dashboards' datasets of marts' rows share."""
 
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, rate_histogram
 from spark_jobs.figures.format import KBITS
@@ -6,19 +6,23 @@ from spark_jobs.figures.names import HOURS_SQL, SHOWN_BINS
 from spark_jobs.figures.numbers import Ratio
 
 NETWORK = "network, date, country, access"
+"""Columns of every dataset, for filters and for row-level security by country."""
 SERIES = f"{NETWORK}, hour, hours, series"
+"""Names of the columns that KEYS makes."""
 KEYS = f"{NETWORK}, hour, {HOURS_SQL} as hours, network || ' ' || {HOURS_SQL} as series"
-"""Columns of every dataset; `series` names a network and its peak or off-peak hours."""
-
+"""Columns of a dataset of a mart's rows; `series` is a network's name with its hours' label."""
 FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
 USER_GROUPS = "1::ubigint << user_group as user_groups"
-"""Column with one bit for each user group, as in the marts without the column user_group."""
+"""Column with the bit of the user group, as in the marts that have no column user_group."""
 PASSED_GI, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
-"""Rates count the bytes that passed Gi, as in the paper, or the bytes that reached the mobile."""
+"""Conditions on marts of rates: bytes that passed Gi, as in the paper, or that arrived count."""
 
 
 def share_of_series(summed: str, label: str, samples: str = "flows") -> Metric:
-    """Return the metric `share`: a sum's share of its series, for charts that group by series."""
+    """Return the metric `share`: the share of a sum in the sum of its series.
+
+    summed, samples: columns of the dataset: what is summed, and the number of samples.
+    """
     whole = f"sum(sum({summed})) over (partition by series)"
     return Metric(
         "share", if_enough_data(f"sum({summed}) / {whole}", samples, "series"), label, ".0%"
@@ -26,14 +30,21 @@ def share_of_series(summed: str, label: str, samples: str = "flows") -> Metric:
 
 
 def sum_by(key: str, summed: str, label: str, samples: str = "flows") -> Metric:
-    """Return a sum as a metric; it is null if all rows with the same key are too few."""
+    """Return a sum as a metric; it is null if the rows with the same `key` have too few samples.
+
+    key, summed, samples: columns of the dataset.
+    """
     return Metric(
         f"{summed}_by_{key}", if_enough_data(f"sum({summed})", samples, key), label, ",.0f"
     )
 
 
 def rate_dataset(name: str, mart: str, keys: str, label: str) -> Dataset:
-    """Return the histogram and the mean of a rate, of which a mart has the sums."""
+    """Return a dataset with the histogram and the mean of a rate.
+
+    name: of the dataset; the mart has the rate's sum as `name`_sum, beside `bin` and `flows`.
+    keys: further columns of the mart to keep. label: of the mean.
+    """
     return Dataset(
         name,
         rate_histogram(mart, f"{KEYS}, {keys}", ["flows", f"{name}_sum"], SHOWN_BINS),

@@ -1,6 +1,6 @@
-"""Numbers as text: report, dashboards and commands print values, intervals and differences so.
+"""Numbers as text: values, intervals and differences in the report, the dashboards and commands.
 
-Superset's environment imports this module: it needs only the statistics.
+Superset's environment imports this module: it needs only `statistics`.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,28 @@ from spark_jobs.figures.statistics import (
 )
 
 NOT_MEASURED = "\N{EN DASH}"
+"""Text of a value without samples."""
 TOO_FEW = "too few"
+"""Text of a value of too few samples or users (see `INTERVALS`)."""
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
 MAX_PLACES = 4
+"""Maximum number of decimals."""
 INTERVALS = (
     f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
     f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or "
     "nearly all samples from one user."
 )
-"""Sentences for captions: intervals, and the condition for "too few"."""
+"""Sentences for captions: the meaning of the brackets, and the condition for "too few"."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit and the words for a difference in it.
+    """A unit in which numbers are printed.
 
-    name: of the unit. scale: factor from the tables' unit to this one. step: unit of a difference.
+    name: printed after a value.
+    scale: factor from the unit of the tables to this one.
+    step: unit of a difference, such as the points between two percentages.
     more, less: words for a positive and a negative difference.
     """
 
@@ -43,7 +48,10 @@ class Unit:
     less: str = "less"
 
     def text(self, value: float | None, places: int | None = None) -> str:
-        """Return a value with its unit; places: decimals, by default three significant digits."""
+        """Return a value with its unit.
+
+        places: number of decimals, by default as many as give three significant digits.
+        """
         if value is None:
             return NOT_MEASURED
         if places is None:
@@ -53,22 +61,21 @@ class Unit:
     def estimate(self, estimate: Estimate, measured: bool = True) -> str:
         """Return a value with its interval, if it has one, as '52.5 % (51.0 … 54.1)'.
 
-        The interval's half width decides the decimals: it has two significant digits.
-        measured: there are samples, if perhaps too few.
+        There are as many decimals as give half of the interval's width two significant digits.
+
+        measured: whether there are samples. If there are, an unknown value is one of too few.
         """
         if estimate.value is None:
             return TOO_FEW if measured else NOT_MEASURED
         if estimate.low is None or estimate.high is None:
             return self.text(estimate.value)
         half_width = (estimate.high - estimate.low) / 2 * self.scale
-        places = _places(half_width, 2) if half_width else None
+        places = _places(half_width, 2) if half_width else _places(estimate.value * self.scale, 3)
         value = self.text(estimate.value, places)
-        if places is None:
-            places = _places(estimate.value * self.scale, 3)
         return f"{value} ({self._range(estimate.low, estimate.high, places)})"
 
     def signed(self, estimate: Estimate) -> str:
-        """Return a difference with its interval and signs, as '+1.2 % (+0.1 … +2.5)'."""
+        """Return a difference with its interval, all with signs, as '+1.2 % (+0.1 … +2.5)'."""
         if estimate.value is None or estimate.low is None or estimate.high is None:
             return NOT_MEASURED
         value, low, high = (
@@ -80,8 +87,8 @@ class Unit:
     def sentence(self, difference: Difference, significant: bool, first: str, second: str) -> str:
         """Return a difference in words, as '1.2 points more at peak than off-peak (0.8 … 1.6)'.
 
-        significant: it is beyond chance, with all comparisons on the page counted.
-        first, second: names of the selections.
+        significant: whether it is beyond chance among all comparisons on the page.
+        first, second: names of the two selections, such as 'at peak' and 'off-peak'.
         """
         if difference.estimate is None:
             return "too few to compare"
@@ -108,6 +115,7 @@ class Unit:
 
     def _number(self, value: float, places: int) -> str:
         text = f"{abs(value) * self.scale:,.{places}f}"
+        # A value that is rounded to zero has no sign.
         return MINUS + text if value < 0 and text.strip("0.,") else text
 
 
@@ -116,7 +124,7 @@ def _joined(low: str, high: str) -> str:
 
 
 def _places(value: float, digits: int) -> int:
-    """Return the decimals that give a value so many significant digits, at most MAX_PLACES."""
+    """Return the number of decimals with which a value has so many significant digits."""
     return min(max(digits - 1 - floor(log10(abs(value))), 0), MAX_PLACES) if value else 0
 
 

@@ -11,7 +11,7 @@ from spark_jobs.figures import FOLDER
 
 SHARED_VIEWS_FOLDER = FOLDER / "shared_views"
 GROUPS = 64
-"""Groups of users by hash: the marts hold sums of them, in a network."""
+"""Number of user groups, into which a hash divides each network's users."""
 FUNCTIONS = {
     "user_group(key)": f"cast('0x' || substr(md5(key), 1, 2) as int) % {GROUPS}",
     "local_hour_of(ts, zone)": "cast(hour(timezone(zone, ts)) as int)",

@@ -1,16 +1,16 @@
-"""Labels and colours that several figures share."""
+"""Labels, colours and thresholds that several figures share."""
 
 ACCESS_NAMES = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
 """Access technologies in words; others appear as the networks file spells them."""
 PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other": ("other", "dot")}
 """By period: label, and Plotly's dash style of its lines."""
 HOURS_SQL = "replace(period, '_', '-')"
-"""SQL of the label of a mart's period."""
+"""SQL of the label in PERIODS of a mart's column `period`."""
 NETWORK_COLOURS = (
     "#0067a3", "#b84f00", "#00795a", "#a8457f", "#7d6200", "#5b3fa0", "#444444", "#8c1c2e",
     "#3f7f00", "#007a87",
 )  # fmt: skip
-"""Colours of networks in the order of their names.
+"""Colours of the networks, which are sorted by name; the eleventh network has the first colour.
 
 The first are by Okabe and Ito for readers with any colour vision, darkened so that text in them is
 readable.

@@ -1,8 +1,8 @@
 """Numbers of a figure: ratios of sums over a mart's rows, with intervals by user group.
 
-A figure defines its numbers once. The report takes them by `Numbers.rows`, a dashboard by
-`Numbers.dataset`, and both run the SQL of `Numbers.sql`. The connection needs the functions of
-`sql_functions`.
+A figure defines its numbers once. `Numbers.rows` returns them to the report, and
+`Numbers.dataset` to a dashboard. Both run the SQL of `Numbers.sql`, which needs a connection with
+the functions of `sql_functions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,27 @@ from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS, UNKNOWN, Estimate
 
 FILTERS_MARK = "/* filters */"
-"""Mark in a dataset's SQL that becomes the conditions of the page's filters, each with `and`.
+"""Mark in a dataset's SQL, in whose place Superset writes the conditions of the page's filters.
 
-Intervals need sums by user group. So a page's filters must apply before these sums, not to the
-dataset's rows.
+Superset would otherwise filter the dataset's rows. That is too late: these are computed from sums
+by user group, to which the filters must apply.
 """
 PLACE = ("network", "country", "access", "hours")
-"""Columns of every dataset of a dashboard, besides the date."""
+"""Columns, besides the date, by which a dataset of numbers is grouped."""
 NETWORK_PROPERTIES = ("country", "access")
-"""Columns with one value for each network: rows grouped by network need no grouping by these."""
+"""Columns that have one value for each network."""
 
 
 @dataclass(frozen=True)
 class Ratio:
     """A value of a figure: the sum of a numerator divided by the sum of a denominator.
 
-    label: name of the value in tables and charts.
-    numerator, denominator: SQL of a row of the mart.
-    unit: in which the value is printed.
-    samples: SQL of the number of samples of a row; too few are not shown.
-    kind: of interval: share (of a value between 0 and 1), mean, or none.
+    label: its name in tables and charts.
+    numerator, denominator: SQL expressions of the mart's columns, which are summed.
+    unit: unit in which the value is printed.
+    samples: SQL expression of the number of samples, which is summed; a value of too few is not
+    shown.
+    kind: kind of its interval: share (the value is between 0 and 1), mean, or none.
     """
 
     name: str
@@ -49,7 +50,10 @@ class Ratio:
 
     @property
     def metric(self) -> Metric:
-        """The value in a chart of the mart's rows, as a number: a share, or in the unit."""
+        """The value as a number without interval, for a chart of a dataset with the mart's rows.
+
+        A share is a number between 0 and 1; other values are in the unit.
+        """
         scale = "" if self.unit is PERCENT else f" * {self.unit.scale}"
         value = f"sum({self.numerator}) / nullif(sum({self.denominator}), 0){scale}"
         unit = "" if self.unit is PERCENT else f" [{self.unit.name}]"
@@ -60,30 +64,31 @@ class Ratio:
             ".1%" if self.unit is PERCENT else ",.3~r",
         )
 
-    def _aggregate(self, place: int) -> str:
-        """Return SQL of the struct (value, low, high) from the sums of user groups."""
+    def _estimate(self, n: int) -> str:
+        """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`.
+
+        n: number of the ratio among those of the figure.
+        """
         if self.kind == "none":
             return (
-                f"{{'value': case when sum(samples_{place}) >= {MIN_SAMPLES} and "
-                f"sum(users) >= {MIN_USERS} then sum(numerator_{place}) / "
-                f"nullif(sum(denominator_{place}), 0) end, "
+                f"{{'value': case when sum(samples_{n}) >= {MIN_SAMPLES} and "
+                f"sum(users) >= {MIN_USERS} then sum(numerator_{n}) / "
+                f"nullif(sum(denominator_{n}), 0) end, "
                 "'low': null::double, 'high': null::double}"
             )
-        lists = ", ".join(
-            f"list({part}_{place})" for part in ("numerator", "denominator", "samples")
-        )
+        lists = ", ".join(f"list({part}_{n})" for part in ("numerator", "denominator", "samples"))
         return f"{self.kind}_interval({lists})"
 
 
 def mean(
     name: str, label: str, total: str, unit: Unit, weight: str = "flows", samples: str = "flows"
 ) -> Ratio:
-    """Return a mean with an interval: the sum of `total` over that of `weight`."""
+    """Return a mean with an interval: the sum of `total` divided by that of `weight`."""
     return Ratio(name, label, total, weight, unit, samples, "mean")
 
 
 class Row(dict[str, Any]):
-    """A row of numbers: the columns that it is grouped by, the counts, and an Estimate a ratio."""
+    """A row of numbers: the columns to group by, the counts, and an Estimate of each ratio."""
 
     def __init__(self, values: dict[str, Any], ratios: Sequence[Ratio]) -> None:
         found = {
@@ -113,14 +118,14 @@ class Row(dict[str, Any]):
 class Numbers:
     """The numbers of a figure.
 
-    mart: with a column user_group if the ratios have intervals.
+    mart: table whose rows are summed. Ratios with intervals need its column user_group.
     ratios: the values.
-    dimensions: columns to group by, besides those of PLACE and the mart's, as SQL of a row.
+    dimensions: SQL expressions, by name, of columns to group by that the mart does not have.
     where: condition on the mart's rows.
-    counts: sums beside the values: label and SQL of the mart's row by name. Dashboards leave out
-    those without a label.
-    aggregates: further columns by name, as SQL over the sums of user groups.
-    source: SQL to read instead of the mart.
+    counts: sums that are shown beside the values: label and SQL expression by name. Dashboards
+    leave out those without a label.
+    aggregates: SQL expressions, by name, of further columns over the sums of the user groups.
+    source: SQL of a subquery that is read instead of the mart.
     """
 
     mart: Table
@@ -145,13 +150,13 @@ class Numbers:
     def sql(self, *by: str, text: bool = False) -> str:
         """Return SQL with a row for each value of the columns `by`.
 
-        A row has the last date, the counts, and each ratio: as a struct (value, low, high) with the
-        number of samples, or as `text`.
+        A row has these columns, the last date, the counts, and each ratio: as a struct (value, low,
+        high) with the number of samples, or as a text if `text` is true.
         """
         ratios = [
-            f"estimate_text({ratio._aggregate(n)}, {literal(ratio.unit.name)}, sum(samples_{n}))"
+            f"estimate_text({ratio._estimate(n)}, {literal(ratio.unit.name)}, sum(samples_{n}))"
             if text
-            else f"{ratio._aggregate(n)}"
+            else ratio._estimate(n)
             for n, ratio in enumerate(self.ratios)
         ]
         properties = [name for name in NETWORK_PROPERTIES if name in by and "network" in by]
@@ -169,7 +174,10 @@ class Numbers:
         return f"select {', '.join(columns)} from ({self._user_sums(by)}) {grouping}"
 
     def _user_sums(self, by: Sequence[str]) -> str:
-        """Return SQL of the sums of each user group, or of all users if the mart has none."""
+        """Return SQL of the sums by network, the columns `by`, and user group if the mart has it.
+
+        The column `users` is a lower bound of the number of users in a row.
+        """
         keys = [
             f'{self.dimensions.get(name, name)} as "{name}"' for name in by if name != "network"
         ]

@@ -15,7 +15,9 @@ from spark_jobs.figures import parts
 from spark_jobs.figures.suppressed_groups.table import SUPPRESSED_GROUPS
 
 MARTS: tuple[Table, ...] = tuple(part.MART for part in parts("mart"))
+"""Marts of the figures, in the figures' order."""
 TABLES = {table.name: table for table in (*STORED_TABLES, *MARTS, SUPPRESSED_GROUPS)}
+"""All tables by name."""
 EXAMPLES = TABLES["examples"]
 RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
@@ -27,7 +29,7 @@ RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
         INGEST_LOG,
     ),
 }
-"""Tables that are removed together, by the name of the first: retention is set for each group.
+"""Tables that are removed together, by the name of a group's retention in the networks file.
 
-Examples belong to packets, because they are drawn from packets.
+The mart `examples` belongs to packets, because its connections are drawn from packets.
 """
