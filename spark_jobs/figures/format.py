@@ -141,3 +141,10 @@ PER_HOUR = Unit("/h", 3600)
 PER_1000 = Unit("per 1000", 1000)
 UNITS = {unit.name: unit for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER_HOUR, PER_1000)}
 """Units by name, for SQL."""
+
+
+def unit_of(name: str) -> Unit:
+    """Return the unit of a name in SQL. Raises ValueError if there is none."""
+    if name not in UNITS:
+        raise ValueError(f"there is no unit {name!r}; units: {', '.join(UNITS)}")
+    return UNITS[name]

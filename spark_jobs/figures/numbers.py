@@ -61,7 +61,7 @@ class Ratio:
             self.name,
             if_enough_data(value, self.samples),
             self.label + unit,
-            ".1%" if self.unit is PERCENT else ",.3~r",
+            ".3~p" if self.unit is PERCENT else ",.3~r",
         )
 
     def _estimate(self, n: int) -> str:
@@ -76,7 +76,11 @@ class Ratio:
                 f"nullif(sum(denominator_{n}), 0) end, "
                 "'low': null::double, 'high': null::double}"
             )
-        lists = ", ".join(f"list({part}_{n})" for part in ("numerator", "denominator", "samples"))
+        # A fixed order: the last digits of sums of floats depend on it.
+        lists = ", ".join(
+            f"list({part}_{n} order by network, user_group)"
+            for part in ("numerator", "denominator", "samples")
+        )
         return f"{self.kind}_interval({lists})"
 
 

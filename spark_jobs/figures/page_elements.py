@@ -108,7 +108,7 @@ def figure_html(
         "hoverlabel": {"font": {"family": FONT}},
     }
     text = json.dumps(
-        {"data": parts["data"], "layout": parts["layout"] | common},
+        _rounded({"data": parts["data"], "layout": parts["layout"] | common}),
         cls=PlotlyJSONEncoder,
         separators=(",", ":"),
     )
@@ -116,6 +116,18 @@ def figure_html(
         '<div class="figure" role="img" aria-label="{}"><div class="plot" data-responsive="{}" '
         'style="height:{}px"></div><script type="application/json">{}</script></div>'
     ).format(label, int(width is None), height, Markup(text.replace("</", "<\\/")))
+
+
+def _rounded(value: Any) -> Any:
+    """Return a figure's data with eight significant digits.
+
+    The last digits of sums depend on the order in which threads add them.
+    """
+    if isinstance(value, float):
+        return float(f"{value:.8g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def share_bars(

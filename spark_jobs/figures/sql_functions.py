@@ -99,13 +99,13 @@ def _limit_of_chance(p_values: pa.ChunkedArray) -> pa.Array:
 def _estimate_text(
     intervals: pa.ChunkedArray, units: pa.ChunkedArray, samples: pa.ChunkedArray
 ) -> pa.Array:
-    from spark_jobs.figures.format import UNITS
+    from spark_jobs.figures.format import unit_of
     from spark_jobs.figures.statistics import UNKNOWN, Estimate
 
     rows = zip(*(column.to_pylist() for column in (intervals, units, samples)), strict=True)
     return pa.array(
         [
-            UNITS[unit].estimate(Estimate(**found) if found else UNKNOWN, bool(count))
+            unit_of(unit).estimate(Estimate(**found) if found else UNKNOWN, bool(count))
             for found, unit, count in rows
         ],
         pa.string(),
@@ -113,10 +113,10 @@ def _estimate_text(
 
 
 def _value_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
-    from spark_jobs.figures.format import UNITS
+    from spark_jobs.figures.format import unit_of
 
     rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
-    return pa.array([UNITS[unit].text(value) for value, unit in rows], pa.string())
+    return pa.array([unit_of(unit).text(value) for value, unit in rows], pa.string())
 
 
 def _difference_text(
@@ -126,7 +126,7 @@ def _difference_text(
     first_names: pa.ChunkedArray,
     second_names: pa.ChunkedArray,
 ) -> pa.Array:
-    from spark_jobs.figures.format import UNITS
+    from spark_jobs.figures.format import unit_of
     from spark_jobs.figures.statistics import Difference, Interval
 
     columns = (differences, are_significant, units, first_names, second_names)
@@ -134,7 +134,7 @@ def _difference_text(
     for found, significant, unit, *names in zip(*(c.to_pylist() for c in columns), strict=True):
         interval = None if found["p"] is None else Interval(found["low"], found["high"], found["p"])
         difference = Difference(found["first"], found["second"], interval)
-        texts.append(UNITS[unit].sentence(difference, significant, *names))
+        texts.append(unit_of(unit).sentence(difference, significant, *names))
     return pa.array(texts, pa.string())
 
 

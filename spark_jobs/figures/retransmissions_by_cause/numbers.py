@@ -37,7 +37,7 @@ BY_PAIR = Numbers(
         ),
         Ratio(
             "expiries",
-            "RTO expiries",
+            "RTO expiries, of data packets",
             "rto_expiries",
             "data_packets",
             PER_1000,
