@@ -3,7 +3,7 @@
 from spark_jobs.figures.charts import histogram
 from spark_jobs.figures.dashboard_parts import Dataset, histogram_outline
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USER_GROUPS, sum_by
-from spark_jobs.figures.fig11_tcp_share.numbers import TWENTIETHS
+from spark_jobs.figures.fig11_tcp_share.numbers import SIXTIETHS, TWENTIETHS
 
 PAGE = "giscope-transfers"
 TCP_SHARE = Dataset(
@@ -12,7 +12,7 @@ TCP_SHARE = Dataset(
         f"{KEYS}, {USER_GROUPS}",
         ["flows"],
         "fig11_tcp_share",
-        f"least(bin, {1 - 1 / TWENTIETHS})",
+        f"least(floor({SIXTIETHS} / 3) / {TWENTIETHS}, {1 - 1 / TWENTIETHS})",
         str(1 / TWENTIETHS),
         "tcp_share",
     ),

@@ -13,8 +13,8 @@ MART = Table(
         Column(
             "bin",
             pa.float64(),
-            "lower edge of the bin of b_tcp / (b_tcp + b_other), in twentieths. Without "
-            "background traffic it is 1",
+            "lower edge of the bin of b_tcp / (b_tcp + b_other), in sixtieths, of which twentieths "
+            "and thirds are made. Without background traffic it is 1",
             source="INFOCOM VI.B",
             required=True,
         ),

@@ -2,7 +2,7 @@
 -- One row: the large transfers of one network, date, local hour, share and user group.
 select
     local_hour,
-    floor(20 * b_tcp / (b_tcp + b_other)) / 20 as bin,
+    floor(60 * b_tcp / (b_tcp + b_other)) / 60 as bin,
     user_group,
     count(*) as flows
 from connections

@@ -5,11 +5,13 @@ from spark_jobs.figures.numbers import Numbers, Ratio
 
 TWENTIETHS = 20
 """Bars, besides one for connections without background traffic."""
+SIXTIETHS = "round(60 * bin)"
+"""SQL of the number of a row's bin: three are a bar, and twenty are a third."""
 
 
 def _between(low: int, high: int) -> str:
     """Return SQL of a row's flows if its share is in [low, high) sixtieths."""
-    return f"if(3 * round({TWENTIETHS} * bin) between {low} and {high - 1}, flows, 0)"
+    return f"if({SIXTIETHS} between {low} and {high - 1}, flows, 0)"
 
 
 THIRDS = Numbers(
