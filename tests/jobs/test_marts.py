@@ -3,24 +3,18 @@
 import shutil
 from bisect import bisect
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from math import isqrt
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 import pytest
-from conftest import DAY, NOON
-from made_up import flow, publish
 
 from schemas import (
     CHANNEL_RATES,
     FLOWS,
-    LINKS,
-    RETRANSMISSIONS,
     RTO_VALUES,
     SKIP_REASONS,
-    STALLS,
     Table,
 )
 from schemas.flows import LIMITS
@@ -28,7 +22,6 @@ from spark_jobs.capture.decode import COUNTED_REASONS
 from spark_jobs.figures import FOLDER
 from spark_jobs.figures.mart_sql import SHARED_VIEWS, SHARED_VIEWS_FOLDER
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches, update_marts
 from spark_jobs.warehouse import Warehouse
 
@@ -44,19 +37,6 @@ def test_every_mart_has_its_sql_and_every_sql_its_mart():
 
 def test_every_counted_reason_is_documented():
     assert set(COUNTED_REASONS) <= set(SKIP_REASONS)
-
-
-def test_table1_counts_the_connections_that_mobiles_opened(demo):
-    query = """
-        select network, sum(flows), sum(sack), sum(timestamps), sum(mss_low), sum(window_high)
-        from table1_summary group by network order by network
-    """
-    expected = """
-        select network, count(*), count(*) filter (sack), count(*) filter (timestamps),
-            count(*) filter (max_ip_len between 400 and 600), count(*) filter (max_window > 20000)
-        from flows where initiator = 'mobile' group by network order by network
-    """
-    assert rows(demo, query) == rows(demo, expected)
 
 
 def test_periods_are_local_hours(demo):
@@ -92,30 +72,6 @@ def test_fig03_histogram_holds_every_delay(demo):
     assert outside == 0
 
 
-def test_fig04_histogram_holds_every_rtt_sample(demo):
-    query = """
-        select network, period, sum(flows) filter (side = 'access'),
-            sum(flows) filter (side = 'internet')
-        from fig04_round_trip_time group by all order by all
-    """
-    expected = """
-        select network,
-            case when start_ts < '2004-03-02 09:00:00+00' then 'off_peak' else 'peak' end as period,
-            count(rtt_access), count(rtt_internet)
-        from flows where initiator = 'mobile' group by all order by all
-    """
-    assert rows(demo, query) == rows(demo, expected)
-
-
-def test_fig05_leaves_add_up_to_the_tree(demo):
-    query = "select network, sum(flows) from fig05_setup_tree group by all order by all"
-    expected = """
-        select network, count(*) from flows
-        where setup_class is not null and initiator = 'mobile' group by all order by all
-    """
-    assert rows(demo, query) == rows(demo, expected)
-
-
 def test_table2_counts_the_rows_of_losses(demo):
     query = """
         select network, round(sum(lost_access), 6)
@@ -125,81 +81,6 @@ def test_table2_counts_the_rows_of_losses(demo):
         select network, round(sum(probability) filter (side = 'access'), 6)
         from losses join flows using (network, date, flow_id)
         where initiator = 'mobile' and lost_access is not null and data_packets_down > 0
-        group by all order by all
-    """
-    assert rows(demo, query) == rows(demo, expected)
-
-
-def test_table2_has_the_expected_losses_of_the_internet_side(demo):
-    query = (
-        "select network, round(sum(lost_internet), 6) from table2_loss group by all order by all"
-    )
-    expected = """
-        select network, round(sum(lost_internet_expected), 6) from flows
-        where initiator = 'mobile' and lost_access is not null and data_packets_down > 0
-        group by all order by all
-    """
-    assert rows(demo, query) == rows(demo, expected)
-
-
-def test_fig07_holds_the_time_of_every_period(demo):
-    query = "select network, round(sum(seconds), 3), sum(ip_bytes) from fig07_channel_rate"
-    expected = """
-        select network, round(sum(epoch(end_ts) - epoch(start_ts)), 3), sum(ip_bytes)
-        from channel_rates
-    """
-    both = [rows(demo, f"{sql} group by all order by all") for sql in (query, expected)]
-    assert both[0] == both[1]
-
-
-def test_fig08_counts_each_side(demo):
-    query = "select network, bottleneck, sum(flows) from fig08_bottleneck group by all order by all"
-    expected = """
-        select network, bottleneck, count(*) from flows
-        where initiator = 'mobile' and bottleneck is not null group by all order by all
-    """
-    assert rows(demo, query) == rows(demo, expected)
-
-
-def test_fig09_holds_every_single_transfer(demo):
-    for counted, rate in (("passed", "throughput"), ("arrived", "throughput_received")):
-        query = f"""
-            select network, sum(flows), round(sum(throughput_sum))
-            from fig09_throughput where counted = '{counted}' group by all order by all
-        """
-        expected = f"""
-            select network, count(*), round(sum({rate})) from flows
-            where initiator = 'mobile' and throughput > 0 group by all order by all
-        """
-        assert rows(demo, query) == rows(demo, expected)
-
-
-def test_fig11_and_fig13_hold_every_large_transfer(demo):
-    expected = """
-        select network, count(*) from flows
-        where initiator = 'mobile' and user_throughput is not null and b_tcp + b_other > 0
-        group by all order by all
-    """
-    for mart in (
-        "fig11_tcp_share",
-        "fig13_user_throughput where counted = 'passed'",
-        "fig13_user_throughput where counted = 'arrived'",
-    ):
-        query = f"select network, sum(flows) from {mart} group by all order by all"
-        assert rows(demo, query) == rows(demo, expected)
-
-
-def test_table3_means_are_the_flows(demo):
-    query = """
-        select network, mss_class, window_class, sack, timestamps, sum(flows),
-            round(sum(goodput_sum) / sum(flows), 3)
-        from table3_clusters group by all order by all
-    """
-    expected = """
-        select network, mss_class, window_class, sack, timestamps, count(*), round(avg(goodput), 3)
-        from flows
-        where initiator = 'mobile' and single and request_response and goodput > 0
-            and payload_bytes_down > 32768
         group by all order by all
     """
     assert rows(demo, query) == rows(demo, expected)
@@ -330,79 +211,6 @@ def test_users_at_once_counts_the_users_who_stall_during_a_stall(demo):
     assert {row[:3]: row[3] for row in rows(demo, query)} == expected
 
 
-def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
-    """Five users. b stalls twice while a does, on two connections at once; c begins as a ends; d
-    has nothing from its server; e and a's last stall meet across a slot."""
-    noon = datetime.fromtimestamp(NOON, UTC)
-
-    def stall(user: str, start: float, end: float, kind: str = "packet_delay") -> dict:
-        return dict.fromkeys(STALLS.arrow.names) | {
-            "flow_id": "abcde".index(user) if start != 4 else 9,
-            "start_ts": noon + timedelta(seconds=start),
-            "end_ts": noon + timedelta(seconds=end),
-            "class": kind,
-            "ended_by": "mobile",
-            "segments": 1,
-            "slow_start": user == "c",
-        }
-
-    users = dict(enumerate("abcde")) | {9: "b"}
-    tables = {
-        FLOWS: [flow(demo, flow_id=flow_id, user=user) for flow_id, user in users.items()],
-        STALLS: [
-            stall("a", 0, 10),
-            stall("b", 2, 5),
-            stall("b", 4, 6),
-            stall("b", 7, 8),
-            stall("c", 10, 11.5, "small_window"),
-            stall("d", 0, 60, "data_unavailable"),
-            stall("e", 19, 35, "continuous_loss"),
-            stall("a", 34, 34.05),
-        ],
-    }
-    publish_network(warehouse, network)
-    publish(warehouse, network.name, DAY, tables)
-    update_marts(warehouse)
-    query = """
-        select class, hour, bin, users_at_once, stalls, round(seconds, 3), lost_stalls, lost,
-            rto_stalls
-        from stalls_by_class order by all
-    """
-    assert warehouse.connect().sql(query).fetchall() == [
-        ("continuous_loss", 13, 12.8, 2, 1, 16, 0, 0, 0),
-        ("data_unavailable", 13, 51.2, None, 1, 60, 0, 0, 0),
-        ("packet_delay", 13, 0, 2, 1, 0.05, 0, 0, 0),
-        ("packet_delay", 13, 0.8, 2, 1, 1, 0, 0, 0),
-        ("packet_delay", 13, 1.6, 2, 1, 2, 0, 0, 0),
-        ("packet_delay", 13, 2.263, 2, 1, 3, 0, 0, 0),
-        ("packet_delay", 13, 9.051, 2, 1, 10, 0, 0, 0),
-        ("small_window", 13, 1.131, 1, 1, 1.5, 0, 0, 1),
-    ]
-
-
-def at(seconds: float) -> datetime:
-    """Return the time so many seconds after noon, which is 13 h in Budapest."""
-    return datetime.fromtimestamp(NOON, UTC) + timedelta(seconds=seconds)
-
-
-def row_of(table: Table, **values: object) -> dict:
-    """Return a row, null where no value is given."""
-    return dict.fromkeys(table.arrow.names) | values
-
-
-@pytest.fixture
-def of_a_day(warehouse, demo, network):
-    """Return a function that publishes a day of made-up tables and its marts, and queries them."""
-
-    def ask(tables: dict[Table, list[dict]], query: str) -> list[tuple]:
-        publish_network(warehouse, network)
-        publish(warehouse, network.name, DAY, tables)
-        update_marts(warehouse)
-        return warehouse.connect().sql(query).fetchall()
-
-    return ask
-
-
 def test_retransmissions_by_cause_holds_every_retransmission_of_known_connections(demo):
     causes = ("fast", "rto", "slow_start", "tlp", "synack")
     query = f"""
@@ -440,55 +248,6 @@ def test_retransmissions_by_cause_holds_every_retransmission_of_known_connection
     assert rows(demo, query) == rows(demo, expected)
 
 
-def test_retransmissions_by_cause_separates_needed_from_spurious(demo, of_a_day):
-    """Two connections with SACK, and one whose server's retransmissions are unknown."""
-
-    def again(flow_id: int, cause: str | None, **values: object) -> dict:
-        row = row_of(RETRANSMISSIONS, flow_id=flow_id, cause=cause, capture="c.pcap")
-        return row | {"frame": 1, "ts": at(1), "new_data": False} | values
-
-    options = {"user": "a", "sack": True, "timestamps": False}
-    tables = {
-        FLOWS: [
-            flow(
-                demo, flow_id=1, data_packets_down=10, retransmissions=4, rto_expiries=2, **options
-            ),
-            flow(
-                demo, flow_id=2, data_packets_down=30, retransmissions=0, rto_expiries=0, **options
-            ),
-            flow(
-                demo,
-                flow_id=3,
-                data_packets_down=50,
-                retransmissions=None,
-                rto_expiries=None,
-                **options,
-            ),
-        ],
-        RETRANSMISSIONS: [
-            again(1, "rto", needed=False, spurious_rto=True, spurious_by="frto+dsack"),
-            again(1, "rto", needed=True, spurious_rto=False),
-            again(1, "slow_start", needed=False),
-            again(1, "fast", needed=True),
-            again(1, "fast"),
-            again(1, "tlp", new_data=True),
-            again(1, "synack"),
-            again(1, None, needed=False),
-            again(3, "fast", needed=False),
-        ],
-    }
-    query = """
-        select sack, timestamps, flows, data_packets, rto, rto_spurious, slow_start,
-            slow_start_spurious, fast, fast_spurious, fast_undecided, tlp, synack,
-            unknown, unknown_spurious, unknown_undecided,
-            new_data_probes, rto_expiries, spurious_rto_expiries, frto_rto_expiries
-        from retransmissions_by_cause
-    """
-    assert of_a_day(tables, query) == [
-        (True, False, 2, 40, 2, 1, 1, 1, 2, 0, 1, 0, 1, 1, 1, 0, 1, 2, 1, 1),
-    ]
-
-
 def test_rto_by_options_holds_every_rto_value(demo):
     query = """
         select network, sack, timestamps, backed_off, sum(changes)
@@ -521,35 +280,6 @@ def test_rto_by_options_holds_every_rto_value(demo):
     assert outside == 0
 
 
-def test_rto_by_options_has_each_rto_by_the_rtt_before_it(demo, of_a_day):
-    """4 s for 10 s while the RTT is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 + 0.1 s;
-    then 3 s to the end. Before the first RTT sample no ratio."""
-    rto_value = row_of(RTO_VALUES, flow_id=1, rule="linux", backed_off=False)
-    usual = flow(demo, flow_id=1, rtt_internet_min=0.1, sack=False, timestamps=True)
-    tables = {
-        FLOWS: [usual | {"start_ts": at(-2), "end_ts": at(20)}],
-        RTO_VALUES: [
-            rto_value | {"ts": at(-1), "rto": 1.0, "duration": 1.0},
-            rto_value | {"ts": at(0), "rto": 4.0, "duration": 10.0, "rtt": 0.9},
-            rto_value | {"ts": at(10), "rto": 8.0, "duration": 5.0, "rtt": 3.9, "backed_off": True},
-            rto_value | {"ts": at(15), "rto": 3.0, "duration": 5.0, "rtt": 3.9},
-        ],
-    }
-    query = """
-        select measure, sack, timestamps, backed_off, hour, bin, changes, seconds, weighted_sum
-        from rto_by_options order by measure, bin
-    """
-    assert of_a_day(tables, query) == [
-        ("rto", False, True, False, 12, 0, 1, 1, 1),
-        ("rto", False, True, False, 13, 10, 1, 5, 15),
-        ("rto", False, True, False, 13, 13, 1, 10, 40),
-        ("rto", False, True, True, 13, 20, 1, 5, 40),
-        ("rto_by_rtt", False, True, False, 13, -3, 1, 5, 3.75),
-        ("rto_by_rtt", False, True, True, 13, 6, 1, 5, 10),
-        ("rto_by_rtt", False, True, False, 13, 13, 1, 10, 40),
-    ]
-
-
 def test_recovery_by_restart_holds_every_stall_with_data_in_flight(demo):
     query = """
         select network, interruption, ended_by, slow_start, sum(stalls),
@@ -565,57 +295,6 @@ def test_recovery_by_restart_holds_every_stall_with_data_in_flight(demo):
     """
     assert len(rows(demo, query)) >= 8
     assert rows(demo, query) == rows(demo, expected)
-
-
-def test_recovery_by_restart_has_the_time_of_recovery_in_bins(demo, of_a_day):
-    """Two flushes that took 20 and 21 s to recover from; one that was never recovered from; a
-    silence with nothing in flight."""
-    stall = row_of(STALLS, flow_id=1, interruption="flush", ended_by="server", segments=12)
-    stall |= {"start_ts": at(0), "end_ts": at(8), "slow_start": True, "class": "continuous_loss"}
-    tables = {
-        FLOWS: [flow(demo, flow_id=1)],
-        STALLS: [
-            stall | {"recovery": 20.5, "lost": 9},
-            stall | {"recovery": 21.5, "lost": 8},
-            stall | {"recovery": None, "lost": None},
-            stall | {"segments": 0, "recovery": 8.0},
-        ],
-    }
-    query = """
-        select hour, interruption, ended_by, slow_start, bin, stalls, seconds, recovery_sum,
-            segments, lost
-        from recovery_by_restart order by bin
-    """
-    assert of_a_day(tables, query) == [
-        (13, "flush", "server", True, 30, 2, 16, 42, 24, 17),
-        (13, "flush", "server", True, None, 1, 8, 0, 12, 0),
-    ]
-
-
-def test_largest_rtt_by_user_counts_a_user_in_each_hour(demo, of_a_day):
-    """Two users in the hour from 13 h, one of them in the next; of a third nothing is known."""
-    link = row_of(LINKS, hour=at(0), rtt_samples=9)
-    tables = {
-        FLOWS: [flow(demo)],
-        LINKS: [
-            link | {"user": "a", "rtt_min": 0.5, "rtt_max": 10.5, "queue_s": 12.5},
-            link | {"user": "b", "rtt_min": 0.7, "rtt_max": 10.7},
-            link | {"user": "c"},
-            link | {"user": "a", "rtt_min": 0.5, "rtt_max": 1.0, "hour": at(3600)},
-        ],
-    }
-    query = """
-        select hour, bin, queue_bin, links, rtt_max_sum, rtt_min_sum, queue_sum,
-            bit_count(user_groups)
-        from largest_rtt_by_user order by all
-    """
-    assert of_a_day(tables, query) == [
-        (13, 23, 25, 1, 10.5, 0.5, 12.5, 1),
-        (13, 23, None, 1, 10.7, 0.7, 0, 1),
-        (14, 0, None, 1, 1.0, 0.5, 0, 1),
-    ]
-    period = "select period, samples from distributions where measure = 'rtt_max' order by all"
-    assert sum(samples for _, samples in of_a_day(tables, period)) == 3
 
 
 def test_limits_by_window_holds_every_connection_of_known_limits(demo):
@@ -861,17 +540,3 @@ def test_examples_are_the_connections_limited_the_longest(demo):
     assert rows(demo, query.format("stall")) == rows(demo, stalled)
     unknown = "select * from examples anti join flows using (network, date, flow_id)"
     assert rows(demo, unknown) == []
-
-
-def test_of_equal_examples_the_first_is_named(warehouse, demo, network):
-    """Three connections of an hour, limited for 3, 5 and 5 s."""
-    limited = dict.fromkeys((f"limited_{limit}" for limit in LIMITS), 0.0)
-    made = [
-        flow(demo, flow_id=number, limited_by="server", **limited | {"limited_server": seconds})
-        for number, seconds in ((1, 3.0), (9, 5.0), (4, 5.0))
-    ]
-    publish_network(warehouse, network)
-    publish(warehouse, network.name, DAY, {FLOWS: made})
-    update_marts(warehouse)
-    found = warehouse.connect().execute("select cause, flow_id, held_up from examples").fetchall()
-    assert found == [("server", 4, 5.0)]
