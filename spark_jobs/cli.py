@@ -629,24 +629,18 @@ def report(
     It compares peak and off-peak hours, and has the paper's tables and figures. The pages of its
     examples go into the folder `plots` beside it.
     """
-    from spark_jobs.figures.metrics.compare import parse_subset
+    from spark_jobs.figures.metrics.compare import parse_subsets
     from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
         raise UserError(f"report: give --compare twice or not at all, not {len(compare)} times")
-    selections = [parse_subset(text) for text in compare or ()]
+    subsets = parse_subsets(*compare) if compare else None
     store = _open_existing(warehouse)
     days = (since.date() if since else None, until.date() if until else None)
-    page = write_report(
-        store,
-        output,
-        network or None,
-        *days,
-        (selections[0], selections[1]) if selections else None,
-    )
-    if not selections:
+    page = write_report(store, output, network or None, *days, subsets)
+    if not subsets:
         write_examples(store, examples(store, network or None, *days), page.parent)
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 

@@ -102,9 +102,16 @@ def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height:
 
 
 def heat_map(
-    title: str, dataset: Dataset, x: str, y: str, metric: str, *, height: int = 50
+    title: str,
+    dataset: Dataset,
+    x: str,
+    y: str,
+    metric: str,
+    bounds: tuple[float, float],
+    *,
+    height: int = 50,
 ) -> Chart:
-    """Return a heat map: the darker a field, the larger its value."""
+    """Return a heat map: the darker a field, the larger its value; bounds: of the scale."""
     form_data = {
         "x_axis": x,
         "time_grain_sqla": "P1D",
@@ -122,7 +129,7 @@ def heat_map(
         "yscale_interval": 4,
         "left_margin": "auto",
         "bottom_margin": "auto",
-        "value_bounds": [None, None],
+        "value_bounds": list(bounds),
         "y_axis_format": dataset.metric(metric).format,
         "x_axis_time_format": "%d %b",
         "row_limit": MAX_ROWS,

@@ -6,6 +6,7 @@ import pytest
 from spark_jobs.dashboards.assets import assets
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_DATASET
+from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
 from spark_jobs.figures.tables import MARTS
 
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
@@ -108,16 +109,38 @@ def test_held_days_are_shown_with_reasons_and_so_is_that_there_are_none():
     connection = duckdb.connect()
     connection.execute(HELD_DAYS)
     rows = connection.execute(f"""
-        select network, country, access, date::text, state, findings, shown
+        select network, country, access, date::text, state, reason
         from ({HELD_DAYS_DATASET.sql}) order by state, date desc
     """).fetchall()
     assert rows == [
-        ("aa", "AA", "lte", "2004-03-02", "HELD", "0 connections", "nothing"),
-        ("aa", "AA", "lte", "2004-03-01", "HELD", "0 connections; volume 0.1",
-         "its last published version"),
-        ("bb", "BB", "lte", "2004-03-04", "no held days; last checked day", "", ""),
-        ("cc", "CC", "nr", None, "not checked yet", "", ""),
+        ("aa", "AA", "lte", "2004-03-02", "HELD, not shown", "0 connections"),
+        ("aa", "AA", "lte", "2004-03-01", "HELD, shown although it failed its checks",
+         "0 connections; volume 0.1"),
+        ("bb", "BB", "lte", "2004-03-04", "no held days; last day", ""),
+        ("cc", "CC", "nr", None, "not checked yet", ""),
     ]  # fmt: skip
+
+
+def test_every_day_has_a_state():
+    """Of bb, there were no captures on two days between the first and the last."""
+    connection = duckdb.connect()
+    connection.execute(HELD_DAYS)
+    connection.execute("""
+        insert into metrics values ('bb', '2004-03-01', 'm'), ('cc', '2004-03-09', 'm')
+    """)
+    days = connection.execute(f"""
+        select network, day(date), state from ({DAYS_SQL}) order by network, date
+    """).fetchall()
+    assert days == [
+        ("aa", 1, "HELD, shown although it failed its checks"),
+        ("aa", 2, "HELD, not shown"),
+        ("aa", 3, "passed, figures not made yet"),
+        ("bb", 1, "published"),
+        ("bb", 2, "no captures"),
+        ("bb", 3, "no captures"),
+        ("bb", 4, "released in spite of a failed check"),
+        ("cc", 9, "not checked"),
+    ]
 
 
 def test_held_days_come_first_whatever_dates_are_chosen():

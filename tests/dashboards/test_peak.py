@@ -2,15 +2,13 @@
 
 import datetime
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from compared import compared, of_other_users, selection_of
 
-from spark_jobs.figures.daily_checks.dashboard import DAYS
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons
-from spark_jobs.figures.metrics.dashboard import COMPARED, SPANS
+from spark_jobs.figures.metrics.dashboard import BY_HOUR, COMPARED, SPANS, TREND
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.selection import Selection
 from spark_jobs.report.selection import select
@@ -117,18 +115,18 @@ def test_of_the_last_days(demo):
     assert all(sentences[0] == others for others in sentences[1:])
 
 
-def test_a_day_is_held_back_with_its_reasons():
-    connection = duckdb.connect()
-    connection.execute("create table networks as select 'a' as network, 'AA' country, 'lte' access")
-    connection.execute("""
-        create table quality as select 'a' as network, '2004-03-01'::date + day as date, * from (
-            values (0, 'm', true, 'fine', null), (1, 'm', true, 'fine', null),
-                (1, 'n', false, 'too few', null), (2, 'n', false, 'too few', 'holiday')
-        ) as found(day, measure, passed, finding, released)
+def test_a_day_without_data_is_a_gap():
+    """Of three days, the second has no data: all of its values are null, and all of its hours."""
+    rows = of_other_users(0.0, draws=1)
+    rows = pd.concat([rows, rows.assign(date=FIRST_DAY + datetime.timedelta(days=2))])
+    selection = selection_of(rows)
+    trend = selection.rows(f"select date, value from ({TREND.sql})")
+    by_day = {day: [row["value"] for row in trend if row["date"] == day] for day in
+              {row["date"] for row in trend}}  # fmt: skip
+    assert len(by_day) == 3
+    assert set(by_day[FIRST_DAY + datetime.timedelta(days=1)]) == {None}
+    assert None not in by_day[FIRST_DAY]
+    hours = selection.rows(f"""
+        select date, hour, {BY_HOUR.metrics[0].sql} as share from ({BY_HOUR.sql}) group by all
     """)
-    shown = connection.sql(f"select state, findings from ({DAYS.sql}) order by date").fetchall()
-    assert shown == [
-        ("published", "none"),
-        ("HELD", "too few"),
-        ("released in spite of a failed check", "too few"),
-    ]
+    assert len({(row["date"], row["hour"]) for row in hours}) == 3 * 24

@@ -30,12 +30,14 @@ class Subset:
     """A subset of connections, selected by a condition in SQL.
 
     options: the condition depends on TCP options. network: the network that it names, if any.
+    parts: the conditions in words.
     """
 
     name: str
     where: str
     options: bool = False
     network: str | None = None
+    parts: tuple[str, ...] = ()
 
 
 PEAK = Subset("at peak", "period = 'peak'")
@@ -77,8 +79,29 @@ def parse_subset(text: str) -> Subset:
         conditions.append(condition)
         network = value if key == "network" else network
         options |= key in OPTIONS
-    name = "with " + ", ".join(part.strip() for part in text.split(","))
-    return Subset(name, " and ".join(conditions), options, network)
+    parts = tuple(_words(*part.strip().split("=")) for part in text.split(","))
+    return Subset(", ".join(parts), " and ".join(conditions), options, network, parts)
+
+
+def _words(key: str, value: str) -> str:
+    """Return a condition in words, such as 'in aa-gprs' for network=aa-gprs."""
+    if key == "hours" and value in PERIODS:
+        return {"peak": PEAK.name, "off-peak": OFF_PEAK.name}.get(value, "at other hours")
+    words = {"network": "in {}", "hours": "at {} h", "days": "on {}", "access": "over {}"}
+    return words.get(key, f"with {key}={{}}").format(value)
+
+
+def parse_subsets(first: str, second: str) -> tuple[Subset, Subset]:
+    """Return two Subsets, named by the conditions in which they differ.
+
+    Raises UserError as parse_subset does.
+    """
+    pair = parse_subset(first), parse_subset(second)
+    shared = set(pair[0].parts) & set(pair[1].parts)
+    one, other = (
+        replace(s, name=", ".join(p for p in s.parts if p not in shared) or s.name) for s in pair
+    )
+    return one, other
 
 
 def _hours(value: str) -> str | None:

@@ -114,27 +114,46 @@ BY_DAY = Numbers(
 TREND = Dataset(
     "trend",
     f"""
-with {UNITS_CTE}, shown as ({BY_DAY.sql(*PLACE, "on_day", "metric")})
+with {UNITS_CTE}, shown as ({BY_DAY.sql(*PLACE, "on_day", "metric")}
+), days as (
+    select network, country, access, hours, metric,
+        unnest(generate_series(min(date), max(date), interval 1 day))::date as date
+    from shown group by network, country, access, hours, metric
+)
 select network, country, access, date, hours, title || ' [' || unit || ']' as metric,
     unnest(['', {", ".join(map(literal, BAND_SUFFIXES))}]) as end_of,
     network || ' ' || hours || end_of as series,
     unnest([value.value, value.value, value.low, value.high]) * scale as value
-from shown join units using (metric) where value.value is not null
+from days left join shown using (network, country, access, hours, metric, date)
+join units using (metric)
 """,
     [Metric("value", "max(value)", "value in the unit of the selected metric", ",.3~r")],
 )
-"""The intervals by day: the four rows of a point are its value, its line and its band's edges."""
+"""The intervals by day: the four rows of a point are its value, its line and its band's edges.
+
+A day without data has rows without values, so that the line has a gap there.
+"""
 
 OVER_NETWORK = "over (partition by any_value(network), any_value(metric))"
 MEAN = f"sum(sum(numerator)) {OVER_NETWORK} / sum(sum(denominator)) {OVER_NETWORK}"
 BY_HOUR = Dataset(
     "by_hour",
     f"""
-with {UNITS_CTE}
-select network, date, country, access, hour, {HOURS_SQL} as hours,
-    format('{{:02d}} h', hour) as local_hour, title || ' [' || unit || ']' as metric,
-    1::ubigint << user_group as user_groups, measured, numerator * scale as numerator, denominator
-from metrics join units using (metric)
+with {UNITS_CTE}, days as (
+    select network, country, access, metric,
+        unnest(generate_series(min(date), max(date), interval 1 day))::date as date
+    from metrics group by network, country, access, metric
+), cells as (
+    select network, country, access, metric, date, hour, {HOURS_SQL} as hours,
+        1::ubigint << user_group as user_groups, measured, numerator, denominator
+    from metrics
+    union all
+    select *, unnest(range(24)), null, 0, 0, 0, null from days
+)
+select network, date, country, access, hour, hours, format('{{:02d}} h', hour) as local_hour,
+    title || ' [' || unit || ']' as metric, user_groups, measured, numerator * scale as numerator,
+    denominator
+from cells join units using (metric)
 """,
     [
         Metric(
@@ -175,7 +194,7 @@ ROWS = [
         bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
              descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
              width=7),
-        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "findings"],
+        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "reason"],
                   order="held, date", height=58),
     ],
     [
@@ -185,7 +204,7 @@ ROWS = [
         Text(TEXT, height=100),
     ],
     [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
-    [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", height=80)],
+    [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5), height=80)],
 ]  # fmt: skip
 FILTERS: list[ValueFilter | DateFilter] = [
     DateFilter(),

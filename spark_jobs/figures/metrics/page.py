@@ -1,5 +1,7 @@
 """First section of the report: peak against off-peak for each network, and day by day."""
 
+import datetime
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +69,7 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
 def comparison_section(selection: Selection, first: Subset, second: Subset) -> Section:
     """Return the comparison of two subsets, metric by metric."""
     results = comparisons(selection, first, second)
+    shared = ", ".join(part for part in first.parts if part in second.parts)
     notes = [
         f"{network.name}: not compared, as there are too few connections or none {first.name} or "
         f"{second.name}."
@@ -75,8 +78,8 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
     ]
     return Section(
         anchor="compare",
-        title=f"{_title(first)} against {second.name.removeprefix('with ')}",
-        source=_hours_text(selection) if first is PEAK and second is OFF_PEAK else "two subsets",
+        title=f"{_title(first)} against {_plain(second)}",
+        source=_hours_text(selection) if first is PEAK else f"two subsets {shared}".strip(),
         caption=CAPTION,
         hours="",
         samples=f"{sum(c.significant for c in results)} of {len(results)} differences are "
@@ -103,8 +106,13 @@ def _hours_text(selection: Selection) -> str:
 
 
 def _title(subset: Subset) -> str:
-    name = subset.name.removeprefix("with ")
-    return "Peak" if subset is PEAK else name
+    name = _plain(subset)
+    return name[:1].upper() + name[1:] if subset is PEAK else name
+
+
+def _plain(subset: Subset) -> str:
+    """Return a subset's name without the word that it begins with in a sentence."""
+    return re.sub(r"^(at|in|on|over|with) ", "", subset.name)
 
 
 def _tables(
@@ -207,22 +215,32 @@ def _percent_difference(comparison: Comparison) -> tuple[float, float] | None:
 def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Values) -> Section:
     """Return a network's metrics by day, at peak, off-peak and by local hour."""
     metrics = [metric for metric in SHOWN_METRICS if metric in daily]
+    count = (selection.last_day - selection.first_day).days + 1
+    days = [str(selection.first_day + datetime.timedelta(days=n)) for n in range(count)]
     return Section(
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
         source="as in the first figure",
         caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the "
-        "value by local hour; darker is higher. White: fewer than five connections or three users.",
+        "value by local hour; darker is higher. Gaps and white: no data, or fewer than five "
+        "connections or three users.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak separately",
         figure=Markup().join(
-            _trend(network, metrics[n : n + ROWS], daily, hourly)
+            _trend(network, metrics[n : n + ROWS], days, daily, hourly)
             for n in range(0, len(metrics), ROWS)
         ),
     )
 
 
-def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
+def _trend(
+    network: ShownNetwork,
+    metrics: Sequence[str],
+    days: Sequence[str],
+    daily: Values,
+    hourly: Values,
+) -> Markup:
+    """Return plots of some metrics; a day without a value is a gap."""
     plots = subplots(
         [(SHOWN_METRICS[m].axis_title, "by local hour") for m in metrics],
         (0.08, 0.35 / len(metrics)),
@@ -231,12 +249,12 @@ def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly:
     traces: list[dict[str, Any]] = []
     for row, metric in enumerate(metrics):
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
-            points = [(day, value) for time, day, value in daily[metric] if time == period]
+            by_day = {day: value for time, day, value in daily[metric] if time == period}
             traces.append(
                 {
                     "type": "scatter",
-                    "x": [day for day, _ in points],
-                    "y": [value for _, value in points],
+                    "x": days,
+                    "y": [by_day.get(day) for day in days],
                     "mode": "lines+markers",
                     "name": name,
                     "legendgroup": name,
@@ -247,7 +265,6 @@ def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly:
                 }
             )
         values = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
-        days = sorted({day for _, day in values})
         traces.append(
             {
                 "type": "heatmap",

@@ -1,0 +1,33 @@
+"""The state of every day of a network: its checks, and whether its figures are shown."""
+
+HELD = "HELD"
+"""Beginning of the states of held days."""
+DAYS_SQL = f"""
+with checked as (
+    select network, date, bool_and(passed) as passed, max(released) as released,
+        string_agg(finding, '; ' order by measure) filter (not passed) as findings
+    from quality where date is not null group by all
+), shown as (
+    select distinct network, date from metrics
+), known as (
+    select network, date from checked union select network, date from shown
+), days as (
+    select network, unnest(generate_series(min(date), max(date), interval 1 day))::date as date
+    from known group by network
+)
+select days.network, days.date, country, access, case
+        when checked.date is null and shown.date is null then 'no captures'
+        when checked.date is null then 'not checked'
+        when passed then if(shown.date is null, 'passed, figures not made yet', 'published')
+        when released is not null then 'released in spite of a failed check'
+        when shown.date is null then '{HELD}, not shown'
+        else '{HELD}, shown although it failed its checks'
+    end as state,
+    starts_with(state, '{HELD}') as held,
+    concat_ws('; ', findings, released) as reason
+from days
+left join checked on checked.network = days.network and checked.date = days.date
+left join shown on shown.network = days.network and shown.date = days.date
+join networks on networks.network = days.network
+"""
+"""SQL with a row for each day from a network's first to its last."""
