@@ -1,4 +1,4 @@
-"""Changes to Superset: its log, DuckDB's schema, SQL Lab's databases, and networks' names.
+"""Changes to Superset: its log, first page, DuckDB's schema, SQL Lab's databases, networks' names.
 
 Superset logs actions to a file instead of its metadata. It finds DuckDB's schema without a
 connection. SQL Lab queries only the database for analysts. Users do not see the names of networks
@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, jsonify, redirect, request
 from roles import countries_on_pages
 from superset.utils.log import AbstractEventLogger
 
@@ -52,6 +52,9 @@ class ActionLog(AbstractEventLogger):
 COUNTRIES_FILE = Path(os.environ["SUPERSET_HOME"]) / "countries.json"
 
 
+FIRST_PAGE = "/superset/dashboard/giscope-peak/"
+
+
 def write_countries(countries: dict[str, str]) -> None:
     """Write the country of each network that an import gives a colour."""
     COUNTRIES_FILE.write_text(json.dumps(countries))
@@ -66,8 +69,15 @@ def prepare_app(app: Flask) -> None:
     # Every request asks for the default schema: Superset would open the warehouse to find it.
     DuckDBEngineSpec.get_default_schema = classmethod(lambda *_: "main")
     DuckDBEngineSpec.get_schema_names = classmethod(lambda *_: {"main"})
+    app.before_request(open_first_dashboard)
     app.before_request(refuse_databases_hidden_from_sql_lab)
     app.after_request(remove_hidden_networks)
+
+
+def open_first_dashboard() -> Any:
+    """Send users to the comparison of peak with off-peak instead of Superset's welcome page."""
+    is_welcome = request.path.rstrip("/") == "/superset/welcome"
+    return redirect(FIRST_PAGE) if is_welcome else None
 
 
 def refuse_databases_hidden_from_sql_lab() -> Response | None:

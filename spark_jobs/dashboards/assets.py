@@ -266,6 +266,7 @@ def _value_filter(value_filter: ValueFilter) -> dict[str, Any]:
         "multiSelect": not value_filter.single,
         "enableEmptyFilter": value_filter.single,
         "searchAllOptions": False,
+        "creatable": False,
         "sortAscending": True,
         "defaultToFirstItem": value_filter.select_first,
     }

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_jobs.figures import parts
-from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_TITLE
-from spark_jobs.figures.dashboard_parts import Dashboard, DateFilter, ValueFilter
+from spark_jobs.figures.daily_checks.dashboard import FRESHNESS_TITLE, HELD_DAYS_TITLE
+from spark_jobs.figures.dashboard_parts import Dashboard, DateFilter, Text, ValueFilter
 from spark_jobs.figures.metrics.dashboard import FILTERS as PEAK_FILTERS
 from spark_jobs.figures.table1_summary.dashboard import CONNECTIONS
 
@@ -31,7 +31,7 @@ OVERVIEW_FILTERS = (
     COUNTRY,
     ACCESS,
     NETWORKS,
-    DateFilter(excluded_charts=[HELD_DAYS_TITLE]),
+    DateFilter(excluded_charts=[HELD_DAYS_TITLE, FRESHNESS_TITLE]),
     HOURS,
     HOUR,
 )
@@ -47,10 +47,21 @@ PAGES: dict[str, tuple[str, Sequence[ValueFilter | DateFilter]]] = {
 """By address: title and filters. A figure's dashboard.py names its page in PAGE."""
 
 
+def _links(slug: str) -> Text:
+    """Return the links from a dashboard to the others."""
+    return Text(
+        " · ".join(
+            f"**{title}**" if other == slug else f"[{title}](/superset/dashboard/{other}/)"
+            for other, (title, _) in PAGES.items()
+        ),
+        height=6,
+    )
+
+
 def _dashboard(slug: str) -> Dashboard:
     title, filters = PAGES[slug]
     shown = [part for part in parts("dashboard") if slug == part.PAGE]
-    rows = [row for part in shown for row in part.ROWS]
+    rows = [[_links(slug)], *(row for part in shown for row in part.ROWS)]
     colours = {
         label: colour for part in shown for label, colour in getattr(part, "COLOURS", {}).items()
     }

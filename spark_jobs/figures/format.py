@@ -143,6 +143,11 @@ UNITS = {unit.name: unit for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER
 """Units by name, for SQL."""
 
 
+def unit_of_time(value: float) -> Unit:
+    """Return the unit in which a time (s) is printed: ms below a tenth of a second."""
+    return MILLISECONDS if value < 0.1 else SECONDS
+
+
 def unit_of(name: str) -> Unit:
     """Return the unit of a name in SQL. Raises ValueError if there is none."""
     if name not in UNITS:

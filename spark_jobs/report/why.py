@@ -9,6 +9,7 @@ from spark_jobs.figures.examples.sentences import (
     limits_sentence,
     stalls_sentence,
 )
+from spark_jobs.figures.format import NO_BREAK_SPACE, unit_of_time
 from spark_jobs.report.connection import Connection
 
 CAUSES = {
@@ -52,7 +53,9 @@ def _losses(flow: dict[str, Any]) -> str:
     median, minimum = flow["rtt_access_median"], flow["rtt_access_min"]
     rtt = ""
     if median is not None and minimum is not None:
-        rtt = f". The RTT on the access side: median {median:.2f} s, minimum {minimum:.2f} s"
+        unit = unit_of_time(median)
+        times = f"median {unit.text(median)}, minimum {unit.text(minimum)}"
+        rtt = f". The RTT on the access side: {times.replace(NO_BREAK_SPACE, ' ')}"
     return (
         f"Of the {counted(flow['data_packets_down'], 'data packet')} that Gi saw, "
         f"{flow['lost_access']:,} were lost on the access side. The Internet side lost "

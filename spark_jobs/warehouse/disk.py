@@ -50,9 +50,15 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
             raise
         where = Path(tempfile.gettempdir()) if in_object_store(path) else path
         free = shutil.disk_usage(where if where.exists() else where.parent).free
+        missing = needed()
         raise UserError(
-            f"{path}: no space left on the device: at least {needed():,} bytes are needed, "
-            f"{free:,} are free"
+            f"{path}: no space left on the device: "
+            + (
+                f"at least {missing:,} bytes are needed, {free:,} are free"
+                if free < missing
+                else f"{free:,} bytes are free after its unfinished files were removed, which is "
+                "not enough"
+            )
         ) from error
 
 

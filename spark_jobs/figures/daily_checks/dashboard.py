@@ -1,7 +1,7 @@
 """The days that are held back, and the state of every day."""
 
 from spark_jobs.figures.charts import raw_table
-from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
+from spark_jobs.figures.daily_checks.numbers import DAYS_SQL, FRESHNESS_SQL
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 
 PAGE = "giscope-overview"
@@ -22,11 +22,16 @@ group by all
     [Metric("held", "count_if(starts_with(state, 'HELD'))", "held days", ",d")],
 )
 DAYS = Dataset("days", DAYS_SQL, [Metric("checked", "count(*)", "days", ",d")])
+FRESHNESS = Dataset("freshness", FRESHNESS_SQL, [Metric("networks", "count(*)", "networks", ",d")])
+FRESHNESS_TITLE = "Data of each network"
 DAYS_TITLE = "Days: held days first, then the newest"
 HELD_DAYS_TITLE = "Held days"
 ROWS = [
     [
         raw_table(HELD_DAYS_TITLE, HELD_DAYS_DATASET, ["date", "network", "state", "reason"],
-                  order="state, date, network", height=32),
+                  order="state, date, network", height=32, width=7),
+        raw_table(FRESHNESS_TITLE, FRESHNESS,
+                  ["network", "data up to", "held days", "days without captures"],
+                  order="network", height=32),
     ],
 ]  # fmt: skip

@@ -31,3 +31,20 @@ left join shown on shown.network = days.network and shown.date = days.date
 join networks on networks.network = days.network
 """
 """SQL with a row for each day from a network's first to its last."""
+FRESHNESS_SQL = f"""
+with days as (
+    {DAYS_SQL}
+), last_days as (
+    select network, max(date) as date
+    from table1_summary group by network
+)
+select networks.network, networks.country, networks.access, last_days.date,
+    coalesce(strftime(last_days.date, '%Y-%m-%d'), 'none') as "data up to",
+    count(*) filter (where held) as "held days",
+    count(*) filter (where state = 'no captures') as "days without captures"
+from networks
+left join last_days using (network)
+left join days on days.network = networks.network
+group by all
+"""
+"""SQL with a row for each network: the last day with figures, and the days that are missing."""

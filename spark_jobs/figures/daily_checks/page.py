@@ -38,8 +38,8 @@ def sections(selection: Selection) -> list[Section]:
             source="Table quality",
             hours="",
             caption="Each day's state, and whether the figures on this page contain it. A held day "
-            "failed its checks; docs/operations.md explains how to release it. `giscope run` and "
-            "`giscope marts` without --checked also show held days.",
+            "failed its checks: if it has figures, they were made before the checks. "
+            "docs/operations.md explains how to release a day.",
             samples=f"{sum(row['held'] for row in days)} held",
             tables=[NumberTable(["date", "network", "state", "reason"], rows)] if rows else [],
             open_tables=True,
