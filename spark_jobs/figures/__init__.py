@@ -19,6 +19,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 ORDER = (
+    "summary",
     "metrics",
     "daily_checks",
     "table1_summary",

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -27,6 +27,7 @@ class Selection:
     """Networks, days, and a database connection whose tables are restricted to them.
 
     table_of_days: a function that returns SQL of a table's rows of some days.
+    shared: results that several sections use, by name.
     """
 
     networks: list[ShownNetwork]
@@ -34,6 +35,7 @@ class Selection:
     last_day: datetime.date
     connection: duckdb.DuckDBPyConnection
     table_of_days: Callable[[Table, Sequence[Day]], str]
+    shared: dict[str, Any] = field(default_factory=dict)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return a query's rows; NaN, the result of a division by zero, becomes None."""

@@ -53,8 +53,6 @@ PAPER_EFFECTS = (
     "paper warns that the clustering variables are not independent of each other."
 )
 SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KB. "  # noqa: RUF001
-COVARIATES = ("hour", "size_class", "rate_bin")
-"""Columns that effects are adjusted for, besides the options."""
 HEADROOM = 1.6
 """Height of the axis, in heights of the highest bar."""
 TABLE_ROWS = [
@@ -77,31 +75,38 @@ Rows = Sequence[dict]
 def sections(selection: Selection) -> list[Section]:
     """Return Table III with adjusted effects, and a figure per option, by access technology."""
     result = []
-    groups = group_rows(_groups(selection, *COVARIATES), "access")
+    groups, of_access = _groups(selection), adjusted_effects(selection)
     for access, found in goodputs(selection).items():
-        result += [_table_section(access, found, groups[access,])]
+        result += [_table_section(access, found, groups[access], of_access[access])]
         result += [_figure_section(figure, access, found) for figure in FIGURES]
     return result
 
 
-def _groups(selection: Selection, *extra_columns: str) -> list[dict]:
-    """Return the mart's rows with the options' values named as in option_effects.
+def adjusted_effects(selection: Selection) -> dict[str, list[Effect]]:
+    """Return the effects of the options by access technology."""
+    if "effects" not in selection.shared:
+        selection.shared["effects"] = {
+            access: effects(rows) for access, rows in _groups(selection).items()
+        }
+    return selection.shared["effects"]
 
-    The rows are grouped by network, user group, options and `extra_columns`.
-    """
-    return selection.rows(f"""
-        select {", ".join(("access", "network", "user_group", *extra_columns))}, mss_class as mss,
+
+def _groups(selection: Selection) -> dict[str, Rows]:
+    """Return the mart's rows by access technology, with options' values as in option_effects."""
+    rows = selection.rows("""
+        select access, network, user_group, hour, size_class, rate_bin, mss_class as mss,
             window_class as window, if(sack, 'yes', 'no') as sack,
             if(timestamps, 'yes', 'no') as timestamps,
-            sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
-            sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum,
+            sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum,
             coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as flows_with_rate
         from table3_clusters group by all order by all
     """)
+    return {access: members for (access,), members in group_rows(rows, "access").items()}
 
 
-def _table_section(access: str, found: Goodputs, groups: Rows) -> Section:
-    option_effects = effects(groups)
+def _table_section(
+    access: str, found: Goodputs, groups: Rows, option_effects: list[Effect]
+) -> Section:
     headings = ["", "goodput, mean", "standard deviation", "connections"]
     of_paper = access == PAPER_ACCESS
     rows = [
