@@ -65,7 +65,7 @@ RATES = (
 )  # fmt: skip
 
 
-def main(source: Path, target: Path) -> None:
+def main(source: Path, target: Path, days: int = DAYS) -> None:
     warehouse, sql = Warehouse(target), Warehouse(source).connect()
     known = [_network(of) for of in NETWORKS]
     shipped = Warehouse(source)
@@ -74,7 +74,7 @@ def main(source: Path, target: Path) -> None:
     }
     for network, of in zip(known, NETWORKS, strict=True):
         publish_network(warehouse, network)
-        for n in range(DAYS):
+        for n in range(days):
             day = FIRST + timedelta(days=n)
             with warehouse.staging() as staging:
                 for table in REPEATED_TABLES:
@@ -119,14 +119,13 @@ def _repeated_rows(table: Table, of: MonthNetwork, day: date) -> str:
             from rtt_samples join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}' and hash(ts) % 20 = 0
         """
-    if table in (RETRANSMISSIONS, RTO_VALUES):
-        slower = (
-            ""
-            if table is RETRANSMISSIONS
-            else "".join(f", {name} * slow / {of.faster} as {name}" for name in ("rto", "rtt"))
-        )
+    if table in (RETRANSMISSIONS, RTO_VALUES, STALLS):
+        times = [name for name in ("ts", "start_ts", "end_ts") if name in columns]
+        changed = [f"{table.name}.{name} + moved as {name}" for name in times]
+        if table is RTO_VALUES:
+            changed += [f"{name} * slow / {of.faster} as {name}" for name in ("rto", "rtt")]
         return f"""
-            select {table.name}.* replace (new_flow_id as flow_id, ts + moved as ts{slower})
+            select {table.name}.* replace (new_flow_id as flow_id, {", ".join(changed)})
             from {table.name} join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}'
         """
@@ -156,7 +155,7 @@ def _repeated_rows(table: Table, of: MonthNetwork, day: date) -> str:
     if table is CHANNEL_RATES:
         changed[1] = f"{start} + (end_ts - start_ts) * ({slow} / {of.faster}) as end_ts"
     if "flow_id" in columns:
-        changed.append(f"{NEW_FLOW_ID} as flow_id")
+        changed.append(f"{_new_flow_id(of, day)} as flow_id")
     share = _share(day, "flow_id" if "flow_id" in columns else "start_ts")
     return f"""
         select * exclude (repetition) replace ({", ".join(changed)})
@@ -169,14 +168,16 @@ def _connections(of: MonthNetwork, day: date) -> str:
     """Return SQL for the repetitions: the connection, its user, how far moved, how much slower."""
     start, slow = _when(of, day)
     return f"""
-        select flow_id, "user", start_ts, {NEW_FLOW_ID} as new_flow_id, {start} - start_ts as moved,
-            {slow} as slow
+        select flow_id, "user", start_ts, {_new_flow_id(of, day)} as new_flow_id,
+            {start} - start_ts as moved, {slow} as slow
         from flows, range({REPETITIONS}) as repetitions(repetition)
         where network = '{of.of}' and {_share(day, "flow_id")}
     """
 
 
-NEW_FLOW_ID = "(hash(flow_id, repetition) >> 2)::bigint"
+def _new_flow_id(of: MonthNetwork, day: date) -> str:
+    """Return SQL for a repetition's flow_id, which no other network or day has."""
+    return f"(hash(flow_id, repetition, '{of.name}', '{day}') >> 2)::bigint"
 
 
 def _share(day: date, key: str) -> str:

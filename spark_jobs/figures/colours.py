@@ -1,10 +1,11 @@
-"""Colours of the networks on the dashboards: those of the report, in the order of the names.
+"""Colours on the dashboards: those of the report, paler off-peak.
 
+Networks have theirs in the order of the names.
 The assets cannot know the networks of a warehouse. They give colours to a first network, a second
 network and so on, and `load.py` replaces these by the networks' names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from spark_jobs.figures.names import NETWORK_COLOURS, PERIODS, paler
 
@@ -17,6 +18,16 @@ PALENESS = {"": 0.0} | {
 """Share of white in a network's colour, by the part of a label that follows the name."""
 BAND_SUFFIXES = ("__yhat", "__yhat_lower", "__yhat_upper")
 """Suffixes of a label by which Superset recognizes a line and the two edges of its band."""
+
+
+def by_hours(colours: Mapping[str, str]) -> dict[str, str]:
+    """Return the colours of labels with hours, such as 'SACK, off-peak', as of networks' labels."""
+    return {
+        f"{label},{hours}": paler(colour, paleness)
+        for label, colour in colours.items()
+        for hours, paleness in PALENESS.items()
+        if hours
+    }
 
 
 def _network_colours(suffixes: Iterable[str]) -> dict[str, str]:

@@ -22,8 +22,6 @@ LIGHT_COLOURS = (
 """Tol's light colours: colour-blind readers can distinguish them; dark text is legible on them."""
 MUTED_COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#666666")
 """Tol's muted colours."""
-GREYS = ("#c2c2c2", "#868686", "#3a3a3a")
-"""Greys of an option's values, from pale to dark; hues stand for networks."""
 FEW_SAMPLES = 30
 """Number of samples below which a curve or a point is not drawn, or a note warns of it."""
 SHOWN_BINS = 60

@@ -1,56 +1,12 @@
 """The page of what makes transfers slow, against the tables that its marts are made of."""
 
-import re
 
 import pytest
 
 from schemas.flows import LIMITS
 from spark_jobs.figures.examples.dashboard import EXAMPLES
 from spark_jobs.figures.largest_rtt_by_user.dashboard import LARGEST_RTTS, LONG_RTT_S
-from spark_jobs.figures.limits_by_window.dashboard import BY_WINDOW
-from spark_jobs.figures.retransmissions_by_cause.dashboard import RETRANSMISSIONS
-from spark_jobs.figures.retransmissions_by_cause.numbers import BY_PAIR
 from spark_jobs.figures.rto_by_options.dashboard import RTO_DISTRIBUTION
-
-
-def test_retransmissions_are_the_tables_of_packets_sent(demo):
-    """By cause, needed and spurious, of the data packets of the connections that are known."""
-    connection = demo.warehouse.connect()
-    shown = connection.sql(f"""
-        select network, cause, {RETRANSMISSIONS.metric("share").sql}
-        from ({RETRANSMISSIONS.sql}) group by all
-    """).fetchall()
-    expected = connection.sql("""
-        with known as (
-            select network, date, flow_id, data_packets_down
-            from flows where retransmissions is not null and initiator = 'mobile'
-        )
-        select network,
-            replace(cause, '_', ' ') || if(needed is false, ', spurious', '') as why,
-            count(*) / any_value(packets)
-        from retransmissions
-        join known using (network, date, flow_id)
-        join (select network, sum(data_packets_down) as packets from known group by network)
-            using (network)
-        where cause <> 'synack' and not new_data
-        group by network, why
-    """).fetchall()
-    assert len(expected) > 20
-    shares = {(network, cause): share for network, cause, share in shown if share}
-    assert shares == {row[:2]: pytest.approx(row[2]) for row in expected}
-
-
-def test_retransmissions_by_options_have_intervals_about_their_shares(demo):
-    connection = demo.warehouse.connect()
-    rows = connection.sql(
-        f"select options, spurious from ({BY_PAIR.dataset('pairs', 'options').sql})"
-    ).fetchall()
-    assert {options for options, _ in rows} == {
-        "neither", "SACK", "timestamps", "SACK and timestamps",
-    }  # fmt: skip
-    for _, text in rows:
-        value, low, high = map(float, re.findall(r"[\d.]+", text))
-        assert low <= value <= high
 
 
 def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
@@ -68,25 +24,6 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
         """).fetchall()
         assert low <= share <= high
     assert {share for *_, share in shown} > {0.0, 1.0}
-
-
-def test_windows_show_the_throughput_of_the_connections(demo):
-    connection = demo.warehouse.connect()
-    (shown,) = connection.sql(f"""
-        select {BY_WINDOW.metric("throughput").sql}, sum(flows) from ({BY_WINDOW.sql})
-        where network = 'aa-gprs' and parallel = 1 and segment like 'large, %'
-            and window_segments = 2
-    """).fetchall()
-    (expected,) = connection.sql("""
-        select avg(user_throughput) / 1000, count(user_throughput)
-        from flows
-        where network = 'aa-gprs' and initiator = 'mobile' and parallel = 1
-            and payload_bytes_down > max_ip_len and max_ip_len - 40 >= 1200
-            and round(max_window / (max_ip_len - 40)) in (2, 3)
-            and limited_channel is not null
-    """).fetchall()
-    assert shown == (pytest.approx(expected[0]), expected[1])
-    assert shown[1] > 20
 
 
 def test_timeouts_are_drawn_up_to_a_minute_with_all_their_time(demo):

@@ -47,32 +47,6 @@ def one(demo, query: str) -> tuple:
     return row
 
 
-def test_limits_are_their_shares_of_the_flows_time(demo, page):
-    times = [f"sum(limited_{limit})" for limit in LIMITS]
-    count, *limited = one(demo, f"select count(limited_channel), {', '.join(times)} from flows "
-                                f"where {PEAK}")  # fmt: skip
-    shown = page.row("limits", "aa-gprs", "peak")
-    assert shown[0] == f"{count:,}"
-    for text, seconds in zip(shown[2:8], limited, strict=True):
-        assert shows(text, 100 * seconds / sum(limited))
-
-
-def test_throughput_by_window_is_the_flows_mean(demo, page):
-    """Large segments, a window of eight of them, without other connections."""
-    count, mean = one(
-        demo,
-        f"""
-        select count(user_throughput), avg(user_throughput) / 1000 from flows
-        where {PEAK} and limited_channel is not null and payload_bytes_down > max_ip_len
-            and max_ip_len >= 1240 and parallel = 1
-            and round(max_window / (max_ip_len - 40)) between 8 and 15
-        """,
-    )
-    shown = page.row("windows", "aa-gprs", "peak", "large", "one connection", "8")
-    assert shown[0] == f"{count}"
-    assert shows(shown[1], mean)
-
-
 def test_rtts_by_flight_are_those_of_the_table(demo, page):
     samples = (
         demo.warehouse.connect()

@@ -2,6 +2,7 @@
 
 from schemas.flows import LIMITS
 from spark_jobs.figures.charts import bars, share_bars
+from spark_jobs.figures.colours import by_hours
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS
 from spark_jobs.figures.limits_by_window.numbers import (
@@ -10,20 +11,15 @@ from spark_jobs.figures.limits_by_window.numbers import (
     MIN_LARGE_MSS,
     MIN_MEDIUM_MSS,
     MSS_CLASS,
-    MSS_CLASSES,
+    MSS_COLOURS,
     WINDOWS,
 )
-from spark_jobs.figures.names import MUTED_COLOURS, paler
 from spark_jobs.figures.statistics import MIN_SAMPLES
 
 PAGE = "giscope-why"
 COLOURS = {
     **{LIMIT_LABELS[limit]: colour for limit, colour in LIMIT_COLOURS.items()},
-    **{
-        f"{segment}, {hours}": paler(colour, paleness)
-        for segment, colour in zip(MSS_CLASSES, MUTED_COLOURS, strict=False)
-        for hours, paleness in (("peak", 0), ("off-peak", 0.5))
-    },
+    **by_hours(MSS_COLOURS),
 }
 TRANSFER_LIMITS = Dataset(
     "limits",

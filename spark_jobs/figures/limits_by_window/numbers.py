@@ -3,7 +3,7 @@
 from schemas.flows import LIMITS
 from spark_jobs.figures.format import KBITS, PER_HOUR
 from spark_jobs.figures.limits_by_window.mart import MART
-from spark_jobs.figures.names import LIGHT_COLOURS, with_spaces
+from spark_jobs.figures.names import LIGHT_COLOURS, MUTED_COLOURS, with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 LIMIT_LABELS = {limit: with_spaces(limit) for limit in LIMITS}
@@ -36,7 +36,7 @@ MSS_CLASS = (
     f"case when mss < {MIN_MEDIUM_MSS} then 'small' when mss < {MIN_LARGE_MSS} then 'medium' "
     "else 'large' end"
 )
-MSS_CLASSES = ("small", "medium", "large")
+MSS_COLOURS = dict(zip(("small", "medium", "large"), MUTED_COLOURS, strict=False))
 WINDOWS = Numbers(
     MART,
     [

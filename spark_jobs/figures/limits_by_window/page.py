@@ -15,7 +15,7 @@ from spark_jobs.figures.limits_by_window.numbers import (
     LIMIT_LABELS,
     MIN_LARGE_MSS,
     MIN_MEDIUM_MSS,
-    MSS_CLASSES,
+    MSS_COLOURS,
     TIMES,
     WINDOWS,
 )
@@ -41,12 +41,8 @@ PAPER_WINDOWS = (
     "or two connections): large windows do no harm. Two connections are faster than one. Larger "
     "segments are faster, too, but less clearly."
 )
-MARKS = {
-    "small": ("#9a9a9a", "circle"),
-    "medium": ("#666666", "square"),
-    "large": ("#1e1e1e", "diamond"),
-}
-"""By class of MSS: colour and symbol; hues stand for networks."""
+SYMBOLS = {"small": "circle", "medium": "square", "large": "diamond"}
+"""By class of MSS."""
 PARALLEL = {False: ("one connection", "solid"), True: ("parallel connections", "dot")}
 """By presence of other connections of the user at the same time: label and dash style."""
 NO_INTERVALS = "This section has no confidence intervals; the counts show the sample sizes."
@@ -141,7 +137,7 @@ def _windows_figure(by_hours: list[Hours[Row]]) -> Markup:
             if not points:
                 continue
             name = f"{mss} segments, {PARALLEL[has_parallel][0]}"
-            colour, symbol = MARKS[mss]
+            colour = MSS_COLOURS[mss]
             traces.append(
                 {
                     "type": "scatter",
@@ -151,10 +147,10 @@ def _windows_figure(by_hours: list[Hours[Row]]) -> Markup:
                     "text": [count(row["flows"]) for row in points],
                     "name": name,
                     "legendgroup": name,
-                    "legendrank": 2 * MSS_CLASSES.index(mss) + has_parallel,
+                    "legendrank": 2 * list(SYMBOLS).index(mss) + has_parallel,
                     "showlegend": name not in in_legend,
                     "line": {"color": colour, "dash": PARALLEL[has_parallel][1], "width": 1.6},
-                    "marker": {"symbol": symbol, "size": 7, "color": colour},
+                    "marker": {"symbol": SYMBOLS[mss], "size": 7, "color": colour},
                     "hovertemplate": "window of at least %{x} segments: %{y:.1f} kbit/s, %{text} "
                     "connections<extra>" + name + "</extra>",
                     **grid.axes(hours),

@@ -3,14 +3,13 @@
 from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
 from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS
-from spark_jobs.figures.names import MUTED_COLOURS, paler, with_spaces
-from spark_jobs.figures.retransmissions_by_cause.mart import CAUSES
-from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, BY_PAIR
+from spark_jobs.figures.names import MUTED_COLOURS, paler
+from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, BY_PAIR, CAUSE_LABELS
 
 PAGE = "giscope-why"
 COLOURS = {
-    with_spaces(cause) + spurious: paler(colour, 0 if spurious else 0.7)
-    for cause, colour in zip(CAUSES, MUTED_COLOURS, strict=True)
+    label + spurious: paler(colour, 0 if spurious else 0.7)
+    for label, colour in zip(CAUSE_LABELS.values(), MUTED_COLOURS, strict=True)
     for spurious in ("", ", spurious")
 }
 BY_CAUSE = ALL.ratios[1:]

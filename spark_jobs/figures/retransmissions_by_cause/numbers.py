@@ -1,6 +1,7 @@
 """The shares of data packets that are retransmissions, by cause, and of those that are spurious."""
 
 from spark_jobs.figures.format import PER_1000
+from spark_jobs.figures.names import with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio
 from spark_jobs.figures.option_pairs import PAIR
 from spark_jobs.figures.retransmissions_by_cause.mart import CAUSES, MART
@@ -13,6 +14,10 @@ def _sum(causes: tuple[str, ...], suffix: str = "") -> str:
     return " + ".join(f"{cause}{suffix}" for cause in causes)
 
 
+CAUSE_LABELS = {cause: with_spaces(cause) for cause in CAUSES} | {
+    "slow_start": "slow start after an RTO expiry"
+}
+"""Labels of the causes; "slow start" alone is a limit, with a colour of its own."""
 ALL_CAUSES = tuple(CAUSES)
 TOTAL = _sum(ALL_CAUSES)
 DECIDED = f"{TOTAL} - ({_sum(ALL_CAUSES, '_undecided')})"
@@ -79,10 +84,10 @@ ALL = Numbers(
         _of_packets("retransmissions", "retransmissions", TOTAL),
         *(
             _of_packets(name, label, sql)
-            for cause in CAUSES
+            for cause, words in CAUSE_LABELS.items()
             for name, label, sql in (
-                (cause, cause.replace("_", " "), f"{cause} - {cause}_spurious"),
-                (f"{cause}_spurious", f"{cause.replace('_', ' ')}, spurious", f"{cause}_spurious"),
+                (cause, words, f"{cause} - {cause}_spurious"),
+                (f"{cause}_spurious", f"{words}, spurious", f"{cause}_spurious"),
             )
         ),
     ],

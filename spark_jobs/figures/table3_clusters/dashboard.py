@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 from spark_jobs.figures.charts import bars, table
+from spark_jobs.figures.colours import by_hours
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, enough_data
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS
 from spark_jobs.figures.format import TOO_FEW
-from spark_jobs.figures.names import paler
 from spark_jobs.figures.table3_clusters.numbers import (
     FIGURES,
     GOODPUT,
     LABELS,
     NUMBERS,
+    OPTION_COLOURS,
     OPTION_LABELS,
     OPTIONS,
     Figure,
@@ -19,13 +20,7 @@ from spark_jobs.figures.table3_clusters.numbers import (
 
 PAGE = "giscope-options"
 VALUES = [*(label for name in OPTIONS for label in LABELS[name].values()), "overall"]
-OPTION_COLOURS = ("#7a6a9b", "#5c7f3b", "#8a5a44")
-COLOURS = {
-    f"{label}, {hours}": paler(colour, paleness)
-    for name in OPTIONS
-    for label, colour in zip(LABELS[name].values(), OPTION_COLOURS, strict=False)
-    for hours, paleness in (("peak", 0), ("off-peak", 0.5), ("other", 0.75))
-}
+COLOURS = by_hours(OPTION_COLOURS)
 
 
 def _clusters(option: str) -> str:

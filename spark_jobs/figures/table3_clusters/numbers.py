@@ -8,9 +8,9 @@ from spark_jobs.figures.numbers import Numbers, mean
 from spark_jobs.figures.table3_clusters.mart import MART
 
 LABELS = {
+    "mss": {"low": "MSS low", "high": "MSS high"},
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
     "sack": {"yes": "SACK", "no": "no SACK"},
-    "mss": {"low": "MSS low", "high": "MSS high"},
     "timestamps": {"yes": "TS", "no": "no TS"},
 }
 OPTIONS = {
@@ -22,6 +22,12 @@ OPTIONS = {
 """SQL of each option's value in the mart, by the option's name in LABELS."""
 OPTION_LABELS = {name: label_sql(sql, LABELS[name]) for name, sql in OPTIONS.items()}
 """SQL of the label of each option's value; null for an MSS that is neither low nor high."""
+OPTION_COLOURS = {
+    label: colour
+    for labels in LABELS.values()
+    for label, colour in zip(labels.values(), ("#7a6a9b", "#5c7f3b", "#8a5a44"), strict=False)
+}
+"""Colours of the labels: no network has them."""
 GOODPUT = mean("goodput", "mean goodput", "goodput_sum", KBITS)
 COUNTS = {
     "flows": ("connections", "flows"),

@@ -11,7 +11,7 @@ from itertools import product
 import plotly.graph_objects as go
 
 from spark_jobs.figures.format import INTERVALS, KBITS, PERCENT, TOO_FEW, count
-from spark_jobs.figures.names import GREYS, access_name
+from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import (
     NumberTable,
     Section,
@@ -23,7 +23,7 @@ from spark_jobs.figures.samples import users_text
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import CONFIDENCE, Estimate
 from spark_jobs.figures.table3_clusters.clusters import Cluster, Goodputs, goodputs
-from spark_jobs.figures.table3_clusters.numbers import FIGURES, LABELS, Figure
+from spark_jobs.figures.table3_clusters.numbers import FIGURES, LABELS, OPTION_COLOURS, Figure
 from spark_jobs.figures.table3_clusters.option_effects import (
     MIN_GROUPS,
     Difference,
@@ -243,7 +243,7 @@ def _figure_section(figure: Figure, access: str, found: Goodputs) -> Section:
                     y=[(estimate.value or 0) / 1000 for estimate in means],
                     name=name,
                     visible=view == access,
-                    marker={"color": GREYS[place]},
+                    marker={"color": OPTION_COLOURS[name]},
                     error_y=error_bars(means, 1000),
                     customdata=[bar.flows for bar in bars.values()],
                     hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} connections<extra>"
