@@ -147,10 +147,10 @@ def test_held_days_come_first_whatever_dates_are_chosen():
     [held] = [content for path, content in assets().items() if path == "charts/held_days.yaml"]
     assert held["params"]["order_by_cols"][:2] == ['["state", true]', '["date", false]']
     overview = assets()["dashboards/giscope-overview.yaml"]
-    first = overview["position"]["ROW-1"]["children"][0]
+    first = overview["position"]["ROW-2"]["children"][0]
     number = overview["position"][first]["meta"]["chartId"]
     assert overview["position"][first]["meta"]["sliceName"] == held["slice_name"]
     filters = overview["metadata"]["native_filter_configuration"]
     apart = {chosen["name"]: chosen["scope"]["excluded"] for chosen in filters}
-    assert apart["Dates (UTC)"] == [number]
+    assert number in apart["Dates (UTC)"]
     assert number not in apart["Network"] + apart["Country"]

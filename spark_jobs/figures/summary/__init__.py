@@ -1,1 +1,1 @@
-"""Which five things should a reader know first: at peak, of losses, limits, options and the data?"""
+"""Which five things should a reader know: peak, losses, limits, options and the data?"""

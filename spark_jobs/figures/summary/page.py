@@ -56,12 +56,17 @@ def _at_peak(selection: Selection) -> str:
             key=lambda item: -abs(item[0]),
         )
         named = ", ".join(
-            f"{SHOWN_METRICS[metric].title} {100 * share:+.0f} %"
+            f"{SHOWN_METRICS[metric].title} {_signed(share)}"
             for share, metric in beyond[:MAX_DIFFERENCES]
         )
         if compared:
             texts.append(f"{network.name}: {named or 'no difference beyond chance'}")
     return "; ".join(texts) + "." if texts else "no network has both peak and off-peak data."
+
+
+def _signed(share: float) -> str:
+    """Return a relative difference as text."""
+    return ("+" if share > 0 else "") + PERCENT.text(share, 0)
 
 
 def _losses(selection: Selection) -> str:
@@ -92,7 +97,7 @@ def _options(selection: Selection) -> str:
     """Return the options whose adjusted effect is beyond chance, by access technology."""
     texts = [
         f"{access_name(access)}: {effect.contrast.name} "
-        f"{100 * (effect.adjusted.estimate or 0):+.0f} % goodput"
+        f"{_signed(effect.adjusted.estimate or 0)} goodput"
         for access, effects in adjusted_effects(selection).items()
         for effect in effects
         if effect.adjusted.supported
