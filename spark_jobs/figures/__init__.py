@@ -34,6 +34,7 @@ ORDER = (
     "fig10_throughput_by_loss",
     "fig11_tcp_share",
     "fig13_user_throughput",
+    "page_load_time",
     "table3_clusters",
     "limits_by_window",
     "rtt_by_flight",

@@ -56,7 +56,7 @@ class Unit:
             return NOT_MEASURED
         if places is None:
             places = _places(value * self.scale, 3)
-        return f"{self._number(value, places)}{NO_BREAK_SPACE}{self.name}"
+        return f"{self._number(value, places)}{NO_BREAK_SPACE}{self.name}".rstrip()
 
     def estimate(self, estimate: Estimate, measured: bool = True) -> str:
         """Return a value with its interval, if it has one, as '52.5 % (51.0 … 54.1)'.
@@ -139,7 +139,13 @@ SECONDS = Unit("s", 1, "s", "longer", "shorter")
 KBITS = Unit("kbit/s", 1e-3, "kbit/s", "faster", "slower")
 PER_HOUR = Unit("/h", 3600)
 PER_1000 = Unit("per 1000", 1000)
-UNITS = {unit.name: unit for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER_HOUR, PER_1000)}
+KILOBYTES = Unit("kB", 1e-3)
+"""1,000 B."""
+NUMBER = Unit("")
+UNITS = {
+    unit.name: unit
+    for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER_HOUR, PER_1000, KILOBYTES, NUMBER)
+}
 """Units by name, for SQL."""
 
 

@@ -21,6 +21,7 @@ from schemas import (
     FLOWS,
     LINKS,
     NETWORKS,
+    PAGES,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -39,7 +40,7 @@ from spark_jobs.warehouse.views import files_query, register_object_store, sql_t
 if TYPE_CHECKING:
     import duckdb
 
-INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
+INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES)
 """Tables that a day's marts are made from, besides the network's facts."""
 SQL_AND_GROUPS = [
     *view_statements(stored=()),

@@ -1,6 +1,5 @@
 """The page of what makes transfers slow, against the tables that its marts are made of."""
 
-
 import pytest
 
 from schemas.flows import LIMITS

@@ -62,6 +62,7 @@ from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 from spark_jobs.figures.format import KBITS, SECONDS, Unit
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS, MSS_CLASS, WINDOWS
 from spark_jobs.figures.numbers import Numbers, mean
+from spark_jobs.figures.page_load_time.numbers import NUMBERS as PAGE_LOADS
 from spark_jobs.figures.recovery_by_restart.numbers import INTERRUPTIONS, RESTARTED_BY
 from spark_jobs.figures.retransmissions_by_cause.numbers import CAUSE_LABELS, TIMER_CAUSES
 from spark_jobs.figures.rtt_by_flight.numbers import NUMBERS as RTTS
@@ -202,6 +203,8 @@ OF_CHARTS = {
     "Fig. 13. Mean user throughput of bytes": of_distributions(
         "user_throughput", "user_throughput_received", KBITS, "level", LEVELS
     ),
+    "Pages: mean load time by local hour": with_columns(PAGE_LOADS),
+    "Pages: mean load time by connections": with_columns(PAGE_LOADS, series=SERIES),
     "Table III. Goodput by TCP options, by": with_columns(BY_VALUE, series=SERIES, value="option"),
     **{figure.title: of_clusters(figure.option) for figure in FIGURES},
     "User throughput by window and MSS, one": with_columns(

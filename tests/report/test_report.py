@@ -195,6 +195,20 @@ def test_a_peak_of_few_samples_or_users_has_no_interval():
     assert _share_of_time([*common, *enough], enough).value == pytest.approx(20 / 80)
 
 
+def test_pages_are_those_of_the_table(demo, page):
+    count, mean, slow = one(
+        demo,
+        """
+        select count(*), avg(epoch(end_ts - start_ts)), avg((epoch(end_ts - start_ts) > 10)::int)
+        from pages where network = 'cc-dialup'
+        """,
+    )
+    shown = page.row("pages", "cc-dialup", "peak", "all")
+    assert shown[0] == f"{count:,}"
+    assert shows(shown[1], mean)
+    assert shows(shown[2], 100 * slow)
+
+
 def test_values_of_too_few_transfers_or_users_are_not_shown(demo, page):
     """Two of cc-dialup's single transfers lost 3 % and more; one of its users has large windows."""
     assert page.row("fig10", "cc-dialup", "3 % and more") == ["2", *["too few"] * 3]
