@@ -424,7 +424,7 @@ FLOWS = Table(
             "single-flow throughput: IP bytes that passed Gi, lost ones and the first packet "
             "included, divided by the time between the ACKs of the first and the last data "
             "packet. Null unless the connection is single, has one request and one response, and "
-            "is above 100 KB",
+            "is above 100 KiB",
             "bit/s",
             "INFOCOM VI.A",
         ),
@@ -449,7 +449,7 @@ FLOWS = Table(
             "user_throughput",
             pa.float64(),
             "8 (b_tcp + b_other) / (T2ack - T1ack): bytes that passed Gi. Null for connections of "
-            "at most 100 KB",
+            "at most 100 KiB",
             "bit/s",
             "INFOCOM VI.B",
         ),

@@ -216,7 +216,14 @@ def bars(
 
 
 def share_bars(
-    title: str, dataset: Dataset, part: str, metric: str, y_title: str, *, width: int = 0
+    title: str,
+    dataset: Dataset,
+    part: str,
+    metric: str,
+    y_title: str,
+    *,
+    where: str = "",
+    width: int = 0,
 ) -> Chart:
     """Return a bar chart with one bar for each series, divided into shares by the column `part`."""
     form_data = {
@@ -225,7 +232,7 @@ def share_bars(
         "stack": "Stack",
         "contributionMode": "row",
         **AXIS_TO_100_PERCENT,
-        "adhoc_filters": _filters(),
+        "adhoc_filters": _filters(where),
     }
     return Chart(title, dataset, "echarts_timeseries_bar", form_data, width=width)
 

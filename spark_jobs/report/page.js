@@ -36,9 +36,27 @@ function drawWhenVisible(plots) {
   plots.forEach(plot => visibility.observe(plot));
 }
 
+// A number with unit and interval, as "52.5 % (51.0 … 54.1)" or "● 65.6 ms longer ... (60 … 70)".
+const printed = /^(?:● )?(?:perhaps )?([+\u2212]?[\d,.]+)(?:\u00a0([^\s(]+))?[^(]*(?:\(([+\u2212]?[\d,.]+)\u00a0…\u00a0([+\u2212]?[\d,.]+)\))?$/;
+const plain = text => text.replaceAll(",", "").replace("\u2212", "-").replace("+", "");
+
+// Returns a column's cells as CSV columns: with units or intervals, also value, unit, low and high.
+function csvColumns([heading, ...cells]) {
+  const found = cells.map(text => text.match(printed));
+  if (!found.some(m => m && (m[2] || m[3]))) return [[heading, ...cells.map(plain_number)]];
+  const parts = ["value", "unit", "low", "high"].map((part, n) =>
+    [`${heading} ${part}`, ...found.map(m => m && m[n + 1] ? (n === 1 ? m[2] : plain(m[n + 1])) : "")]);
+  const words = found.some((m, n) => m === null || /[a-z]{3,} [a-z]/.test(cells[n]));
+  return words ? [[heading, ...cells], ...parts] : parts;
+}
+
+const plain_number = text => /^[+\u2212]?[\d,.]+$/.test(text) ? plain(text) : text;
+
 function csv(table) {
   const quoted = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
-  return [...table.rows].map(row => [...row.cells].map(cell => quoted(cell.innerText)).join(",")).join("\r\n");
+  const rows = [...table.rows].map(row => [...row.cells].map(cell => cell.innerText));
+  const columns = rows[0].flatMap((_, n) => csvColumns(rows.map(row => row[n])));
+  return rows.map((_, n) => columns.map(column => quoted(column[n])).join(",")).join("\r\n");
 }
 
 function save(button) {
@@ -49,27 +67,26 @@ function save(button) {
   URL.revokeObjectURL(link.href);
 }
 
-const paper = { width: 700, height: 800 };  // px; fits A4 and Letter below a heading
+const paper = { width: 700, height: 700, scale: 0.72 };  // px; fits A4 and Letter below a heading
 
-// Resizes each figure to fit on one sheet of paper and opens all tables.
+// Resizes each figure to fit on one sheet of paper; tables that are closed are not printed.
 function forPaper(plots) {
-  document.querySelectorAll("details:not([open])").forEach(d => { d.open = true; d.dataset.collapsed = "1"; });
   for (const plot of plots) {
     draw(plot);
     const height = parseFloat(plot.style.height);
     if (plot.dataset.responsive === "1") {
       plot.dataset.height = height;
-      plot.style.height = Math.min(height, paper.height) + "px";
-      Plotly.relayout(plot, { autosize: false, width: paper.width, height: Math.min(height, paper.height) });
+      const printed = Math.min(paper.scale * height, paper.height);
+      plot.style.height = printed + "px";
+      Plotly.relayout(plot, { autosize: false, width: paper.width, height: printed });
     } else {
       plot.style.zoom = Math.min(1, paper.width / plot.layout.width, paper.height / height);
     }
   }
 }
 
-// Restores figures and tables to their state on screen.
+// Restores figures to their state on screen.
 function forScreen(plots) {
-  document.querySelectorAll("details[data-collapsed]").forEach(d => { d.open = false; delete d.dataset.collapsed; });
   for (const plot of plots) {
     plot.style.zoom = "";
     if (!plot.dataset.height) continue;

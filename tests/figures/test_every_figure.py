@@ -213,8 +213,8 @@ OF_CHARTS = {
     "User throughput by window and MSS, sev": with_columns(
         WINDOWS, "parallel > 1", segment=SEGMENT
     ),
-    "RTT on the access side by bytes in flight": with_columns(RTTS, series=SERIES),
-    "Queueing (RTT above": with_columns(RTTS, series=SERIES),
+    "Mean RTT on the access side by bytes in flight": with_columns(RTTS, series=SERIES),
+    "Mean queueing (RTT above": with_columns(RTTS, series=SERIES),
     "Stalls: number, duration": with_columns(
         STALL_NUMBERS, **{"class": label_sql("class", STALL_LABELS)}
     ),

@@ -6,7 +6,7 @@ from spark_jobs.figures.charts import table
 PAGE = "giscope-channel"
 ROWS = [
     [
-        table("Fig. 7. Connections above 100 KB with a channel rate, with 95 % intervals",
+        table("Fig. 7. Connections above 100 KiB with a channel rate, with 95 % intervals",
               NUMBERS.dataset("rate_coverage", "window"), ["network", "window", "hours"],
               ["flows", "rated", "rated_bytes"], order='network || "window" || hours',
               height=60),

@@ -7,7 +7,7 @@ from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GRO
 
 MART = Table(
     "channel_rate_coverage",
-    "the connections of more than 100 KB of one class of window, and those of them "
+    "the connections of more than 100 KiB of one class of window, and those of them "
     "with a known channel rate (Fig. 7)",
     (
         *PLACE_AND_TIME,

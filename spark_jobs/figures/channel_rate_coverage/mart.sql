@@ -1,5 +1,5 @@
 -- Fig. 7: of how much traffic is the channel rate known?
--- One row: the connections of more than 100 KB of one network, date, local hour, class of window
+-- One row: the connections of more than 100 KiB of one network, date, local hour, class of window
 -- and user group.
 with rated_connections as (
     select distinct flow_id from channel_rates

@@ -11,7 +11,7 @@ NUMBERS = Numbers(
     ],
     {"window": "coalesce(window_class, 'unknown')"},
     counts={
-        "flows": ("connections above 100 KB", "flows"),
+        "flows": ("connections above 100 KiB", "flows"),
         "flows_with_rate": ("with a channel rate", "flows_with_rate"),
     },
 )

@@ -92,9 +92,10 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section III.B",
             hours="peak and off-peak separately",
             caption="The RTT of the handshake at Gi: SYN ACK to ACK on the access side, SYN to SYN "
-            "ACK on the Internet side. Only connections with one SYN, one SYN ACK and no "
-            "background traffic count, and only an RTT below 3 s. Peak and off-peak are hours of "
-            "the network's local time. " + INTERVALS,
+            "ACK on the Internet side. Only connections without background traffic count, and only "
+            "an RTT below 3 s. If the SYN or the SYN ACK was repeated, timestamps must show which "
+            "one was answered. Peak and off-peak are hours of the network's local time. "
+            + INTERVALS,
             samples=f"{count(sum(row['flows'] for row in rows))} RTT samples",
             figure=figure_html(
                 figure, "Cumulative distributions of round-trip times by network and hours", 480

@@ -55,7 +55,7 @@ def sections(selection: Selection) -> list[Section]:
             anchor="fig09",
             title="Fig. 9. Throughput of single, large TCP connections",
             source="INFOCOM 2004, Section VI.A",
-            caption="Single connections (no other traffic of the user) above 100 KB with one "
+            caption="Single connections (no other traffic of the user) above 100 KiB with one "
             "request and its response. Throughput is IP bytes over the time from the ACK of the "
             "first to the "
             "ACK of the last data packet. " + LINES + INTERVALS,

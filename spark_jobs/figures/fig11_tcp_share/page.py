@@ -47,7 +47,7 @@ def sections(selection: Selection) -> list[Section]:
             title="Fig. 11. Background traffic during TCP connections",
             source="INFOCOM 2004, Section VI.B",
             caption="The connection's share of all bytes that the user received from the first to "
-            "the last data packet of a connection above 100 KB: Btcp / (Btcp + Bother). 1: the "
+            "the last data packet of a connection above 100 KiB: Btcp / (Btcp + Bother). 1: the "
             "user received no other bytes meanwhile. Each bar is 1/20 wide. " + INTERVALS,
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             figure=figure_html(

@@ -84,7 +84,7 @@ def sections(selection: Selection) -> list[Section]:
             anchor="fig13",
             title="Fig. 13. User throughput by background traffic",
             source="INFOCOM 2004, Section VI.B",
-            caption="All bytes that a user received during a connection above 100 KB, over the "
+            caption="All bytes that a user received during a connection above 100 KiB, over the "
             "time from the ACK of the connection's first to the ACK of its last data packet: R = 8 "
             "(Btcp + "
             "Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels without "  # noqa: RUF001

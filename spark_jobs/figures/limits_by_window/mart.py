@@ -75,11 +75,11 @@ MART = Table(
         ),
         connection_count(
             "throughput_flows",
-            "connections with a single-flow throughput: single and above 100 KB",
+            "connections with a single-flow throughput: single and above 100 KiB",
         ),
         sum_of("throughput", "single-flow throughputs", "bit/s"),
         connection_count(
-            "user_throughput_flows", "connections with a user throughput: above 100 KB"
+            "user_throughput_flows", "connections with a user throughput: above 100 KiB"
         ),
         sum_of("user_throughput", "user throughputs", "bit/s"),
         Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),

@@ -47,5 +47,5 @@ WINDOWS = Numbers(
     ],
     {"mss_class": MSS_CLASS, "has_parallel": "parallel > 1"},
     where="mss is not null and window_segments is not null and parallel is not null",
-    counts={"flows": ("connections above 100 KB", "user_throughput_flows")},
+    counts={"flows": ("connections above 100 KiB", "user_throughput_flows")},
 )  # fmt: skip

@@ -110,12 +110,12 @@ def _windows_section(selection: Selection) -> Section:
         title="Throughput by window, segment size and parallel connections",
         source="Kohlwes, Riihijärvi and Mähönen (the UMTS study), Figs. 5 to 7",
         hours="peak and off-peak separately",
-        caption="Mean throughput of users during their connections above 100 KB, by the mobile's "
+        caption="Mean throughput of users during their connections above 100 KiB, by the mobile's "
         "largest window in segments. One connection: the user has no other at the same time. "
         "Parallel connections: the user has others, whose bytes count, too. Segments are small "
         f"below {MIN_MEDIUM_MSS} B, large from {MIN_LARGE_MSS} B. If a line is level, the window "
         f"is large enough. A point has at least {MIN_SAMPLES} connections. " + NO_INTERVALS,
-        samples=f"{count(sum(row['flows'] for row in rows))} connections above 100 KB",
+        samples=f"{count(sum(row['flows'] for row in rows))} connections above 100 KiB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],
         notes=[PAPER_WINDOWS],
@@ -182,7 +182,7 @@ def _window_table(by_hours: list[Hours[Row]]) -> NumberTable:
             "segment size",
             "other connections",
             "window, at least [segments]",
-            "connections above 100 KB",
+            "connections above 100 KiB",
             *WINDOWS.labels,
         ],
         [

@@ -28,7 +28,7 @@ SHOWN_METRICS = {
     "channel_rate": ShownMetric("Channel rate", KBITS),
     "loss_access": ShownMetric("Loss on the access side", PERCENT),
     "loss_internet": ShownMetric("Loss on the Internet side", PERCENT),
-    "throughput": ShownMetric("Throughput (single, above 100 KB)", KBITS),
-    "goodput": ShownMetric("Goodput above 32 KB", KBITS),
+    "throughput": ShownMetric("Throughput (single transfers above 100 KiB)", KBITS),
+    "goodput": ShownMetric("Goodput (all transfers above 32 KiB)", KBITS),
     "parallel": ShownMetric("With parallel connections", PERCENT),
 }

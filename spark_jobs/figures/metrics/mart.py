@@ -13,8 +13,8 @@ METRICS = {
     "channel_rate": "channel rate, mean over the time in which it was measured",
     "loss_access": "share of the data packets at Gi that were lost on the access side",
     "loss_internet": "share of the data packets sent that were lost on the Internet side",
-    "throughput": "throughput of single transfers above 100 KB, bytes that arrived, mean",
-    "goodput": "goodput of transfers above 32 KB, mean",
+    "throughput": "throughput of single transfers above 100 KiB, bytes that arrived, mean",
+    "goodput": "goodput of transfers above 32 KiB, mean",
     "parallel": "share of connections with others of their user at once",
 }
 """Meanings of the metrics by which networks, days and hours are compared."""

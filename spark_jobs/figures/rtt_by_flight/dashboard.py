@@ -30,7 +30,7 @@ def _flight_chart(quantity: str, metric: str) -> Chart:
 
 ROWS = [
     [
-        _flight_chart("RTT", "rtt"),
-        _flight_chart("Queueing (RTT above the user's smallest of the hour)", "queueing"),
+        _flight_chart("Mean RTT", "rtt"),
+        _flight_chart("Mean queueing (RTT above the user's smallest of the hour)", "queueing"),
     ],
 ]

@@ -1,6 +1,6 @@
 """Causes of stalls, and users that stall at once."""
 
-from spark_jobs.figures.charts import bars, share_bars, table
+from spark_jobs.figures.charts import share_bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, label_sql, literal
 from spark_jobs.figures.dashboard_sql import KEYS
 from spark_jobs.figures.names import paler
@@ -32,7 +32,6 @@ from stalls_by_class
     [
         Metric("stalls", "sum(stalls)", "stalls", ",d"),
         Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
-        Metric("time", "sum(seconds)", "time in stalls [s]", "~s"),
         *(ratio.metric for ratio in NUMBERS.ratios),
     ],
 )
@@ -48,8 +47,8 @@ ROWS = [
               order="network || class || hours", height=50),
     ],
     [
-        bars("Time in stalls by number of users that stall at once", STALLS, "hour", "time",
-             "at_once", x_title="Local hour [h]", stacked=True,
-             where="users_at_once is not null"),
+        share_bars("Time in stalls on the path, by number of users that stall at once", STALLS,
+                   "at_once", "seconds", "Share of the time in stalls on the path",
+                   where="users_at_once is not null"),
     ],
 ]  # fmt: skip

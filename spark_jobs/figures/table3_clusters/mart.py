@@ -7,7 +7,7 @@ from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GRO
 
 MART = Table(
     "table3_clusters",
-    "the single greedy transfers above 32 KB of one cluster of TCP options (Table "
+    "the single greedy transfers above 32 KiB of one cluster of TCP options (Table "
     "III, Figs. 14 to 17)",
     (
         *PLACE_AND_TIME,

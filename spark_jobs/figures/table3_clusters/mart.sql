@@ -1,5 +1,5 @@
 -- Table III, Figs. 14 to 17: how does goodput differ with MSS, window, SACK and timestamps?
--- One row: the single greedy transfers above 32 KB of one network, date, local hour, cluster of
+-- One row: the single greedy transfers above 32 KiB of one network, date, local hour, cluster of
 -- options, class of size, user group and channel rate, in bins of 1 %. The channel rate is the
 -- median of the user's rates in the hour of UTC in which the transfer starts. It is null if none
 -- was measured.

@@ -52,7 +52,7 @@ PAPER_EFFECTS = (
     "(with contradicting results in single clusters), a medium window about 10 % overall. The "
     "paper warns that the clustering variables are not independent of each other."
 )
-SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KB. "  # noqa: RUF001
+SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KiB. "  # noqa: RUF001
 HEADROOM = 1.6
 """Height of the axis, in heights of the highest bar."""
 TABLE_ROWS = [
