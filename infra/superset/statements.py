@@ -38,10 +38,18 @@ def require_query(sql: str) -> None:
 
     Raises QueryRefused, or duckdb.ParserException if DuckDB cannot parse it.
     """
-    statements = duckdb.extract_statements(sql)
-    if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        kinds = ", ".join(statement.type.name for statement in statements) or "nothing"
-        raise QueryRefused(f"Superset runs only queries, one at a time, not {kinds}")
+    kinds = [statement.type for statement in duckdb.extract_statements(sql)]
+    if len(kinds) > 1:
+        raise QueryRefused(f"Superset runs one query at a time, not {len(kinds)} statements")
+    if kinds == [duckdb.StatementType.MULTI]:
+        raise QueryRefused(
+            "DuckDB makes two statements of this pivot, and Superset runs one: list the values, "
+            "as in pivot flows on network in ('a', 'b') using count(*)"
+        )
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise QueryRefused(
+            f"Superset runs only queries, not {kinds[0].name if kinds else 'nothing'}"
+        )
     [[tree]] = _parser().cursor().execute("select json_serialize_sql($1::text)", [sql]).fetchall()
     parsed = json.loads(tree)
     if parsed["error"]:

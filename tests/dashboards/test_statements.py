@@ -115,6 +115,22 @@ def test_nothing_else_does(sql):
         require_query(sql)
 
 
+@pytest.mark.parametrize(
+    ("sql", "advice"),
+    [
+        ("select 1; select 2", "one query at a time, not 2 statements"),
+        (
+            "pivot flows on network using count(*)",
+            "list the values, as in pivot flows on network in",
+        ),
+        ("explain select 1", "only queries, not EXPLAIN"),
+    ],
+)
+def test_a_refusal_says_what_to_do(sql, advice):
+    with pytest.raises(QueryRefused, match=advice):
+        require_query(sql)
+
+
 def test_what_duckdb_cannot_parse_is_not_run():
     with pytest.raises(duckdb.ParserException):
         require_query("select 1 into outfile 'f'")
