@@ -17,6 +17,7 @@ from schemas import (
     CHANNEL_RATES,
     FLOWS,
     LINKS,
+    PAGES,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -104,6 +105,7 @@ def odd_flow(n: int) -> dict:
 def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict]]:
     """Return a day's tables of odd connections; ids: those of the connections."""
     flows, rates, stalls, trips, links, retransmissions, rto_values = [], [], [], [], [], [], []
+    pages = []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
@@ -113,6 +115,10 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         if n % 3:
             row = dict.fromkeys(CHANNEL_RATES.arrow.names) | when
             rates.append(row | {"user": user, "rate": 2.0**n * (n != 4), "ip_bytes": n})
+        pages.append(
+            {"user": user, "start_ts": start, "end_ts": end, "connections": n,
+             "parallel": n % 12 + 1, "ip_bytes": n % 3, "payload_bytes": 0, "rate_share": None}
+        )  # fmt: skip
         row = dict.fromkeys(STALLS.arrow.names) | when
         kind = ("packet_delay", "data_unavailable", "continuous_loss")[n % 3]
         long = {"end_ts": start + timedelta(minutes=49 * (n % 4), microseconds=n)}
@@ -158,6 +164,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         STALLS: stalls,
         RTT_SAMPLES: trips,
         LINKS: links,
+        PAGES: pages,
         RETRANSMISSIONS: retransmissions,
         RTO_VALUES: rto_values,
     }
