@@ -22,7 +22,16 @@ from spark_jobs.report import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Warehouse
 
-SECTIONS = ("limits", "windows", "rtt-by-flight", "largest-rtt", "retransmissions", "rto", "stalls")
+SECTIONS = (
+    "pages",
+    "limits",
+    "windows",
+    "rtt-by-flight",
+    "largest-rtt",
+    "retransmissions",
+    "rto",
+    "stalls",
+)
 PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
 """Condition on flows: those of the demo's peak hour (UTC)."""
 
