@@ -564,7 +564,7 @@ def test_rtt_by_flight_is_of_the_rtt_samples(pages):
     agree(usual(samples), BY_HOURS, rtt, pages.printed("rtt-by-flight", cell=1, columns=9))
     samples = samples.assign(flight=edges[bins])
     many = samples.groupby(keys).filter(lambda samples: len(samples) >= 30)
-    agree(many, keys, rtt, pages.chart("RTT on the access side", "rtt", *keys))
+    agree(many, keys, rtt, pages.chart("Mean RTT on the access side", "rtt", *keys))
 
 
 def test_largest_rtts_are_of_the_links(pages):
