@@ -203,3 +203,20 @@ def contents(root: Path) -> dict[str, tuple]:
         return f"select count(*), bit_xor(hash(rows)) from ({rows}) as rows"
 
     return {name: connection.execute(query(TABLES[name])).fetchone() for name in TABLES}
+
+
+@pytest.fixture(scope="session", params=["demo", "month"])
+def pages(request, demo, tmp_path_factory):
+    """Return report and dashboards of the demo, and of a made-up month of three days.
+
+    Three days are enough for lines by day.
+    """
+    from month import main as make_month
+    from report_and_dashboards import ReportAndDashboards
+
+    warehouse = demo.warehouse
+    if request.param == "month":
+        root = tmp_path_factory.mktemp("month") / "w"
+        make_month(warehouse.root, root, 3)
+        warehouse = Warehouse(root)
+    return ReportAndDashboards(warehouse, tmp_path_factory.mktemp("report"))

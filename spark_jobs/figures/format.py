@@ -78,11 +78,12 @@ class Unit:
         """Return a difference with its interval, all with signs, as '+1.2 % (+0.1 … +2.5)'."""
         if estimate.value is None or estimate.low is None or estimate.high is None:
             return NOT_MEASURED
-        value, low, high = (
-            f"{'+' if end > 0 else ''}{self._number(end, 1)}"
-            for end in (estimate.value, estimate.low, estimate.high)
-        )
-        return f"{value}{NO_BREAK_SPACE}{self.name} ({_joined(low, high)})"
+        ends = (self._signed(end, 1) for end in (estimate.low, estimate.high))
+        return f"{self.change(estimate.value, 1)} ({_joined(*ends)})"
+
+    def change(self, value: float, places: int = 0) -> str:
+        """Return a difference with its sign and unit, as '+26 %'."""
+        return f"{self._signed(value, places)}{NO_BREAK_SPACE}{self.name}"
 
     def sentence(self, difference: Difference, significant: bool, first: str, second: str) -> str:
         """Return a difference in words, as '1.2 points more at peak than off-peak (0.8 … 1.6)'.
@@ -112,6 +113,9 @@ class Unit:
 
     def _range(self, low: float, high: float, places: int) -> str:
         return _joined(self._number(low, places), self._number(high, places))
+
+    def _signed(self, value: float, places: int) -> str:
+        return ("+" if value > 0 else "") + self._number(value, places)
 
     def _number(self, value: float, places: int) -> str:
         text = f"{abs(value) * self.scale:,.{places}f}"

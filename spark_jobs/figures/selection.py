@@ -3,13 +3,14 @@
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
 from schemas import Table
 
 Day = tuple[str, datetime.date]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Selection:
     """Networks, days, and a database connection whose tables are restricted to them.
 
     table_of_days: a function that returns SQL of a table's rows of some days.
-    shared: results that several sections use, by name.
+    results: what `once` has computed, by name.
     """
 
     networks: list[ShownNetwork]
@@ -35,7 +36,13 @@ class Selection:
     last_day: datetime.date
     connection: duckdb.DuckDBPyConnection
     table_of_days: Callable[[Table, Sequence[Day]], str]
-    shared: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns, computed only once for all sections that ask by name."""
+        if name not in self.results:
+            self.results[name] = compute()
+        return self.results[name]
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return a query's rows; NaN, the result of a division by zero, becomes None."""

@@ -43,14 +43,14 @@ const plain = text => text.replaceAll(",", "").replace("\u2212", "-").replace("+
 // Returns a column's cells as CSV columns: with units or intervals, also value, unit, low and high.
 function csvColumns([heading, ...cells]) {
   const found = cells.map(text => text.match(printed));
-  if (!found.some(m => m && (m[2] || m[3]))) return [[heading, ...cells.map(plain_number)]];
+  if (!found.some(m => m && (m[2] || m[3]))) return [[heading, ...cells.map(plainNumber)]];
   const parts = ["value", "unit", "low", "high"].map((part, n) =>
     [`${heading} ${part}`, ...found.map(m => m && m[n + 1] ? (n === 1 ? m[2] : plain(m[n + 1])) : "")]);
   const words = found.some((m, n) => m === null || /[a-z]{3,} [a-z]/.test(cells[n]));
   return words ? [[heading, ...cells], ...parts] : parts;
 }
 
-const plain_number = text => /^[+\u2212]?[\d,.]+$/.test(text) ? plain(text) : text;
+const plainNumber = text => /^[+\u2212]?[\d,.]+$/.test(text) ? plain(text) : text;
 
 function csv(table) {
   const quoted = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
@@ -76,9 +76,9 @@ function forPaper(plots) {
     const height = parseFloat(plot.style.height);
     if (plot.dataset.responsive === "1") {
       plot.dataset.height = height;
-      const printed = Math.min(paper.scale * height, paper.height);
-      plot.style.height = printed + "px";
-      Plotly.relayout(plot, { autosize: false, width: paper.width, height: printed });
+      const onPaper = Math.min(paper.scale * height, paper.height);
+      plot.style.height = onPaper + "px";
+      Plotly.relayout(plot, { autosize: false, width: paper.width, height: onPaper });
     } else {
       plot.style.zoom = Math.min(1, paper.width / plot.layout.width, paper.height / height);
     }

@@ -4,9 +4,8 @@ from spark_jobs.figures.charts import cumulative, histogram, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, rate_histogram
 from spark_jobs.figures.dashboard_sql import KEYS, share_of_series, sum_by
 from spark_jobs.figures.format import KBITS
-from spark_jobs.figures.metrics.mart import MART as METRICS_MART
+from spark_jobs.figures.metrics.numbers import numbers_of
 from spark_jobs.figures.names import SHOWN_BINS
-from spark_jobs.figures.numbers import Numbers, mean
 
 PAGE = "giscope-channel"
 CHANNEL_RATE = Dataset(
@@ -24,11 +23,11 @@ CHANNEL_RATE = Dataset(
         share_of_series("seconds", "share of measured time", "periods"),
     ],
 )
-MEAN_RATES = Numbers(
-    METRICS_MART,
-    [mean("mean_rate", "mean rate", "numerator", KBITS, "denominator", "measured")],
-    where="metric = 'channel_rate'",
-    counts={
+MEAN_RATES = numbers_of(
+    "channel_rate",
+    "mean rate",
+    KBITS,
+    {
         "periods": ("measurement periods", "measured"),
         "seconds": ("measured time [s]", "denominator"),
     },
@@ -45,6 +44,6 @@ ROWS = [
     [
         table("Fig. 7. Measured periods and mean rate, with 95 % intervals",
               MEAN_RATES.dataset("mean_rates"), ["network", "hours"],
-              ["periods", "seconds", "mean_rate"], order="network || hours"),
+              ["periods", "seconds", "channel_rate"], order="network || hours"),
     ],
 ]  # fmt: skip

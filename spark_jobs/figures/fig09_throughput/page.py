@@ -57,8 +57,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section VI.A",
             caption="Single connections (no other traffic of the user) above 100 KiB with one "
             "request and its response. Throughput is IP bytes over the time from the ACK of the "
-            "first to the "
-            "ACK of the last data packet. " + LINES + INTERVALS,
+            "first to the ACK of the last data packet. " + LINES + INTERVALS,
             samples=f"{count(connection_count(rows))} connections",
             figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
             tables=[NumberTable(["network", "counted", *HEADINGS], table)],

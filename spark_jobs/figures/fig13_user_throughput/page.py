@@ -86,9 +86,8 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section VI.B",
             caption="All bytes that a user received during a connection above 100 KiB, over the "
             "time from the ACK of the connection's first to the ACK of its last data packet: R = 8 "
-            "(Btcp + "
-            "Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels without "  # noqa: RUF001
-            "connections are left out. " + LINES + INTERVALS,
+            "(Btcp + Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels "  # noqa: RUF001
+            "without connections are left out. " + LINES + INTERVALS,
             samples=f"{count(connection_count(rows))} connections",
             figure=figure_html(
                 figure,

@@ -178,6 +178,11 @@ def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Com
     ]
 
 
+def peak_comparisons(selection: Selection) -> list[Comparison]:
+    """Return the comparison of peak with off-peak."""
+    return selection.once("peak", lambda: comparisons(selection, PEAK, OFF_PEAK))
+
+
 def network_pairs(
     networks: Sequence[ShownNetwork], first: Subset, second: Subset
 ) -> list[tuple[ShownNetwork, ShownNetwork]]:

@@ -15,6 +15,7 @@ from spark_jobs.figures.metrics.compare import (
     Subset,
     comparisons,
     network_pairs,
+    peak_comparisons,
     sums_by,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
@@ -68,7 +69,8 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
 
 def comparison_section(selection: Selection, first: Subset, second: Subset) -> Section:
     """Return the comparison of two subsets, metric by metric."""
-    results = comparisons(selection, first, second)
+    is_peak = first is PEAK and second is OFF_PEAK
+    results = peak_comparisons(selection) if is_peak else comparisons(selection, first, second)
     shared = ", ".join(part for part in first.parts if part in second.parts)
     notes = [
         f"{network.name}: not compared, as there are too few connections or none {first.name} or "
@@ -79,7 +81,7 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
     return Section(
         anchor="compare",
         title=f"{_title(first)} against {_plain(second)}",
-        source=_hours_text(selection) if first is PEAK else f"two subsets {shared}".strip(),
+        source=_hours_text(selection) if is_peak else f"two subsets {shared}".strip(),
         caption=CAPTION,
         hours="",
         samples=f"{sum(c.significant for c in results)} of {len(results)} differences are "

@@ -13,8 +13,8 @@ from spark_jobs.figures.format import (
     count,
 )
 from spark_jobs.figures.hours import Hours, split_by_hours
-from spark_jobs.figures.metrics.mart import MART as METRICS_MART
-from spark_jobs.figures.numbers import Numbers, Row, mean
+from spark_jobs.figures.metrics.numbers import numbers_of
+from spark_jobs.figures.numbers import Row
 from spark_jobs.figures.page_elements import NumberTable, Section, group_rows, log_quantile
 from spark_jobs.figures.recovery_by_restart.numbers import (
     INTERRUPTIONS,
@@ -43,13 +43,7 @@ PREEMPTED = {
 
 Source: the study of preemption, Table I.
 """
-THROUGHPUT = Numbers(
-    METRICS_MART,
-    [mean("throughput", "throughput of single transfers", "numerator", KBITS, "denominator",
-          "measured")],
-    where="metric = 'throughput'",
-    counts={},
-)  # fmt: skip
+THROUGHPUT = numbers_of("throughput", "throughput of single transfers", KBITS)
 
 
 def sections(selection: Selection) -> list[Section]:

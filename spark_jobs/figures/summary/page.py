@@ -5,7 +5,7 @@ from markupsafe import Markup
 from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
 from spark_jobs.figures.format import PERCENT, count
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS, TIMES
-from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, comparisons
+from spark_jobs.figures.metrics.compare import peak_comparisons
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import Section
@@ -23,7 +23,7 @@ def sections(selection: Selection) -> list[Section]:
         ("compare", "At peak", _at_peak(selection)),
         ("table2", "Losses", _losses(selection)),
         ("limits", "Limits", _limits(selection)),
-        (f"table3-{selection.networks[0].access}", "Options", _options(selection)),
+        (_options_anchor(selection), "Options", _options(selection)),
         ("state", "Data", _data(selection)),
     )
     return [
@@ -43,7 +43,7 @@ def sections(selection: Selection) -> list[Section]:
 
 def _at_peak(selection: Selection) -> str:
     """Return each network's largest differences beyond chance, in % of the off-peak value."""
-    found = comparisons(selection, PEAK, OFF_PEAK)
+    found = peak_comparisons(selection)
     texts = []
     for network in selection.networks:
         compared = [c for c in found if c.network is network and c.difference.second]
@@ -56,17 +56,12 @@ def _at_peak(selection: Selection) -> str:
             key=lambda item: -abs(item[0]),
         )
         named = ", ".join(
-            f"{SHOWN_METRICS[metric].title} {_signed(share)}"
+            f"{SHOWN_METRICS[metric].title} {PERCENT.change(share)}"
             for share, metric in beyond[:MAX_DIFFERENCES]
         )
         if compared:
             texts.append(f"{network.name}: {named or 'no difference beyond chance'}")
     return "; ".join(texts) + "." if texts else "no network has both peak and off-peak data."
-
-
-def _signed(share: float) -> str:
-    """Return a relative difference as text."""
-    return ("+" if share > 0 else "") + PERCENT.text(share, 0)
 
 
 def _losses(selection: Selection) -> str:
@@ -93,11 +88,16 @@ def _limits(selection: Selection) -> str:
     return "; ".join(texts) + "." if texts else "the limits of transfers are unknown."
 
 
+def _options_anchor(selection: Selection) -> str:
+    """Return the anchor of the first Table III, or of the summary if there is none."""
+    return next((f"table3-{access}" for access in adjusted_effects(selection)), "summary")
+
+
 def _options(selection: Selection) -> str:
     """Return the options whose adjusted effect is beyond chance, by access technology."""
     texts = [
         f"{access_name(access)}: {effect.contrast.name} "
-        f"{_signed(effect.adjusted.estimate or 0)} goodput"
+        f"{PERCENT.change(effect.adjusted.estimate or 0)} goodput"
         for access, effects in adjusted_effects(selection).items()
         for effect in effects
         if effect.adjusted.supported

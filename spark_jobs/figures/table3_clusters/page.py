@@ -84,24 +84,27 @@ def sections(selection: Selection) -> list[Section]:
 
 def adjusted_effects(selection: Selection) -> dict[str, list[Effect]]:
     """Return the effects of the options by access technology."""
-    if "effects" not in selection.shared:
-        selection.shared["effects"] = {
-            access: effects(rows) for access, rows in _groups(selection).items()
-        }
-    return selection.shared["effects"]
+    return selection.once(
+        "effects",
+        lambda: {access: effects(rows) for access, rows in _groups(selection).items()},
+    )
 
 
 def _groups(selection: Selection) -> dict[str, Rows]:
     """Return the mart's rows by access technology, with options' values as in option_effects."""
-    rows = selection.rows("""
-        select access, network, user_group, hour, size_class, rate_bin, mss_class as mss,
-            window_class as window, if(sack, 'yes', 'no') as sack,
-            if(timestamps, 'yes', 'no') as timestamps,
-            sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum,
-            coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as flows_with_rate
-        from table3_clusters group by all order by all
-    """)
-    return {access: members for (access,), members in group_rows(rows, "access").items()}
+
+    def compute() -> dict[str, Rows]:
+        rows = selection.rows("""
+            select access, network, user_group, hour, size_class, rate_bin, mss_class as mss,
+                window_class as window, if(sack, 'yes', 'no') as sack,
+                if(timestamps, 'yes', 'no') as timestamps,
+                sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum,
+                coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as flows_with_rate
+            from table3_clusters group by all order by all
+        """)
+        return {access: members for (access,), members in group_rows(rows, "access").items()}
+
+    return selection.once("table3_clusters", compute)
 
 
 def _table_section(

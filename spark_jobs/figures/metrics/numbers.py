@@ -1,0 +1,19 @@
+"""The numbers of one metric of the mart."""
+
+from collections.abc import Mapping
+
+from spark_jobs.figures.format import Unit
+from spark_jobs.figures.metrics.mart import MART
+from spark_jobs.figures.numbers import Numbers, mean
+
+
+def numbers_of(
+    metric: str, label: str, unit: Unit, counts: Mapping[str, tuple[str, str]] | None = None
+) -> Numbers:
+    """Return the mean of one metric, which has the metric's name."""
+    return Numbers(
+        MART,
+        [mean(metric, label, "numerator", unit, "denominator", "measured")],
+        where=f"metric = '{metric}'",
+        counts=counts or {},
+    )
