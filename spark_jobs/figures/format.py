@@ -161,5 +161,5 @@ def unit_of_time(value: float) -> Unit:
 def unit_of(name: str) -> Unit:
     """Return the unit of a name in SQL. Raises ValueError if there is none."""
     if name not in UNITS:
-        raise ValueError(f"there is no unit {name!r}; units: {', '.join(UNITS)}")
+        raise ValueError(f"there is no unit {name!r}; units: {', '.join(filter(None, UNITS))}")
     return UNITS[name]

@@ -56,8 +56,8 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
             + (
                 f"at least {missing:,} bytes are needed, {free:,} are free"
                 if free < missing
-                else f"{free:,} bytes are free after its unfinished files were removed, which is "
-                "not enough"
+                else f"{free:,} bytes are free after unfinished files were removed, which is not "
+                "enough"
             )
         ) from error
 

@@ -31,7 +31,10 @@ def sections(selection: Selection) -> list[Section]:
             anchor="summary",
             title="Summary",
             source="The sections that the links open",
-            caption="",
+            caption="At peak: each network's largest differences from off-peak that are beyond "
+            "chance, in % of the off-peak value. Losses: shares of the data packets. Limits: what "
+            "held transfers back for the longest time. Options: effects on goodput that are beyond "
+            "chance, after adjustment. Data: what is missing.",
             samples=f"{count(len(selection.networks))} networks",
             notes=[
                 Markup('<a href="#{}">{}</a>: {}').format(anchor, title, sentence)
