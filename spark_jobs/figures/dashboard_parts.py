@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_jobs.figures.mart_columns import USER_COUNT, user_count
 from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 
 FormData = dict[str, Any]
@@ -120,11 +121,15 @@ def enough_data(samples: str, partition_by: str = "") -> str:
     samples: column with the number of samples of a row.
     partition_by: column of the chart's groups; all groups with the same value count together.
     """
-    count, groups = f"sum({samples})", "bit_or(user_groups)"
+    count, users = f"sum({samples})", USER_COUNT
     if partition_by:
         window = f"over (partition by {partition_by})"
-        count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
-    return f"{count} >= {MIN_SAMPLES} and bit_count({groups}) >= {MIN_USERS}"
+        count = f"sum({count}) {window}"
+        users = user_count(
+            f"bit_or(bit_or(user_groups)) {window}",
+            f"list(list_distinct(flatten(list(user_numbers)))) {window}",
+        )
+    return f"{count} >= {MIN_SAMPLES} and {users} >= {MIN_USERS}"
 
 
 def if_enough_data(sql: str, samples: str, partition_by: str = "") -> str:
@@ -146,7 +151,13 @@ def literal(value: Any) -> str:
 
 
 def histogram_outline(
-    columns: str, sums: Sequence[str], rows: str, low: str, width: str, name: str
+    columns: str,
+    sums: Sequence[str],
+    rows: str,
+    low: str,
+    width: str,
+    name: str,
+    below: str = "",
 ) -> str:
     """Return SQL of a histogram's rows as the outline of its bins, for a line of steps.
 
@@ -157,22 +168,25 @@ def histogram_outline(
     columns: columns of `rows` to keep.
     sums: columns of `rows` that are drawn.
     low, width: SQL of a bin's lower edge and width.
+    below: SQL of what `name`_below is instead of the upper edge.
     """
     edge = f"round({low} + {width}, 3)"
     zeros = "".join(f"\n    unnest([{name}, 0, 0]) as {name}," for name in sums)
     return f"""
 select {columns},{zeros}
     unnest([round({low}, 3), {edge}, 0]) as {name},
-    unnest([{edge}, null, 0]) as {name}_below
+    unnest([{below or edge}, null, 0]) as {name}_below
 from {rows}
 """
 
 
-def rate_histogram(mart: str, columns: str, sums: Sequence[str], bins: int) -> str:
-    """Return SQL of a mart's rows with rate_kbps: bins of 1 %, regrouped into round steps.
+def rate_histogram(mart: str, columns: str, sums: Sequence[str], bins: int, mean: str) -> str:
+    """Return SQL of a mart's rows with rate_kbps, in round steps, and rate_kbps_below, to 0.5 %.
 
     The step of an access technology is such that `bins` steps hold 99 % of its first sum. The
     last step also holds all higher rates.
+
+    mean: SQL of the mean rate of a row of the mart (bit/s), which is in a bin of 1 %.
     """
     weight = sums[0]
     steps = f"""
@@ -192,6 +206,7 @@ with weights as (
     end / 1000 as step
     from roughs
 )"""
-    low = f"least(floor(exp((bin + 0.5) / 100) / 1000 / step), {bins}) * step"
+    low = f"least(floor({mean} / 1000 / step), {bins}) * step"
+    below = f"least(exp(ceil(200 * ln({mean})) / 200) / 1000, {bins} * step)"
     rows = f"{mart} join steps using (access)"
-    return steps + histogram_outline(columns, sums, rows, low, "step", "rate_kbps")
+    return steps + histogram_outline(columns, sums, rows, low, "step", "rate_kbps", below)

@@ -2,6 +2,7 @@
 
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, rate_histogram
 from spark_jobs.figures.format import KBITS
+from spark_jobs.figures.mart_columns import GROUPS
 from spark_jobs.figures.names import HOURS_SQL, SHOWN_BINS
 from spark_jobs.figures.numbers import Ratio
 
@@ -12,8 +13,11 @@ SERIES = f"{NETWORK}, hour, hours, series"
 KEYS = f"{NETWORK}, hour, {HOURS_SQL} as hours, network || ' ' || {HOURS_SQL} as series"
 """Columns of a dataset of a mart's rows; `series` is a network's name with its hours' label."""
 FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
-USER_GROUPS = "1::ubigint << user_group as user_groups"
-"""Column with the bit of the user group, as in the marts that have no column user_group."""
+USERS = "user_groups, user_numbers"
+"""Columns that show which users a row has."""
+USER_GROUPS = f"""user_group, 1::ubigint << (user_group % {GROUPS}) as user_groups,
+    if(user_group < {GROUPS}, null, [user_group]) as user_numbers"""
+"""The column user_group, and the USERS of a mart that has it."""
 PASSED_GI, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
 """Conditions on marts of rates: bytes that passed Gi, as in the paper, or that arrived count."""
 
@@ -39,19 +43,21 @@ def sum_by(key: str, summed: str, label: str, samples: str = "flows") -> Metric:
     )
 
 
-def rate_dataset(name: str, mart: str, keys: str, label: str) -> Dataset:
+def rate_dataset(name: str, mart: str, keys: str, label: str, kind: str = "none") -> Dataset:
     """Return a dataset with the histogram and the mean of a rate.
 
     name: of the dataset; the mart has the rate's sum as `name`_sum, beside `bin` and `flows`.
-    keys: further columns of the mart to keep. label: of the mean.
+    keys: further columns of the mart to keep. label, kind: of the mean, as of a Ratio.
     """
     return Dataset(
         name,
-        rate_histogram(mart, f"{KEYS}, {keys}", ["flows", f"{name}_sum"], SHOWN_BINS),
+        rate_histogram(
+            mart, f"{KEYS}, {keys}", ["flows", f"{name}_sum"], SHOWN_BINS, f"{name}_sum / flows"
+        ),
         [
             FLOWS,
             sum_by("series", "flows", "connections"),
             share_of_series("flows", "share of connections"),
-            Ratio(name, label, f"{name}_sum", unit=KBITS).metric,
+            Ratio(name, label, f"{name}_sum", unit=KBITS, kind=kind).metric,
         ],
     )

@@ -8,6 +8,7 @@ from math import floor, log10
 
 from spark_jobs.figures.statistics import (
     CONFIDENCE,
+    MIN_EFFECTIVE_GROUPS,
     MIN_SAMPLES,
     MIN_USERS,
     Difference,
@@ -25,8 +26,8 @@ MAX_PLACES = 4
 """Maximum number of decimals."""
 INTERVALS = (
     f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
-    f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or "
-    "nearly all samples from one user."
+    f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or a mean of "
+    f"fewer than {MIN_EFFECTIVE_GROUPS:g} effective users, as a user with more samples counts more."
 )
 """Sentences for captions: the meaning of the brackets, and the condition for "too few"."""
 

@@ -8,12 +8,16 @@ from collections.abc import Collection, Iterator
 
 from schemas import Table
 from spark_jobs.figures import FOLDER
+from spark_jobs.figures.mart_columns import GROUPS, MAX_USERS_WITH_NUMBERS
 
 SHARED_VIEWS_FOLDER = FOLDER / "shared_views"
-GROUPS = 64
-"""Number of user groups, into which a hash divides each network's users."""
 FUNCTIONS = {
     "user_group(key)": f"cast('0x' || substr(md5(key), 1, 2) as int) % {GROUPS}",
+    "user_number(key)": f"{GROUPS} * (1 + cast('0x' || substr(md5(key), 3, 6) as int)) "
+    "+ user_group(key)",
+    "user_group_among(users, key)": f"""
+        if(users <= {MAX_USERS_WITH_NUMBERS}, user_number(key), user_group(key))""",
+    "user_numbers_of(n)": f"list_sort(list_distinct(list(n) filter (where n >= {GROUPS})))",
     "local_hour_of(ts, zone)": "cast(hour(timezone(zone, ts)) as int)",
     "quarter_hour(ts)": "epoch_us(ts) // 900000000",
     "quarter_begin(quarter)": "make_timestamptz(900000000 * quarter)",

@@ -24,7 +24,7 @@ MUTED_COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#666666")
 """Tol's muted colours."""
 FEW_SAMPLES = 30
 """Number of samples below which a curve or a point is not drawn, or a note warns of it."""
-SHOWN_BINS = 60
+SHOWN_BINS = 100
 """Number of bins that hold 99 % of a histogram of rates."""
 PLOTS = "plots"
 """Folder of the pages of the report's examples, beside the report."""

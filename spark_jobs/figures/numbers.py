@@ -12,6 +12,7 @@ from typing import Any
 from schemas import Table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, literal
 from spark_jobs.figures.format import PERCENT, Unit
+from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP, common_user_group
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS, UNKNOWN, Estimate
@@ -52,10 +53,14 @@ class Ratio:
     def metric(self) -> Metric:
         """The value as a number without interval, for a chart of a dataset with the mart's rows.
 
-        A share is a number between 0 and 1; other values are in the unit.
+        A share is a number between 0 and 1; other values are in the unit. The dataset of a mean has
+        the column user_group, so that the chart leaves out the same means as a table.
         """
         scale = "" if self.unit is PERCENT else f" * {self.unit.scale}"
         value = f"sum({self.numerator}) / nullif(sum({self.denominator}), 0){scale}"
+        if self.kind == "mean":
+            sums = f"list({self.numerator}), list({self.denominator}), list({self.samples})"
+            value = f"mean_of_rows(list(hash(network, user_group)), {sums}){scale}"
         unit = "" if self.unit is PERCENT else f" [{self.unit.name}]"
         return Metric(
             self.name,
@@ -116,6 +121,10 @@ class Row(dict[str, Any]):
     def texts(self) -> list[str]:
         """All ratios as texts."""
         return [self.text(name) for name in self._ratios]
+
+
+USERS = {"users": "sum(users)::bigint"}
+"""An aggregate of Numbers: the number of users."""
 
 
 @dataclass(frozen=True)
@@ -180,14 +189,18 @@ class Numbers:
     def _user_sums(self, by: Sequence[str]) -> str:
         """Return SQL of the sums by network, the columns `by`, and user group if the mart has it.
 
-        The column `users` is a lower bound of the number of users in a row.
+        The column `users` is the number of users in a row, or a lower bound (see USER_COUNT).
         """
         keys = [
             f'{self.dimensions.get(name, name)} as "{name}"' for name in by if name != "network"
         ]
-        names = {column.name for column in self.mart.columns}
-        users = "1 as users" if "user_group" in names else "bit_count(bit_or(user_groups)) as users"
-        grouped = ["network", *keys, *(["user_group"] if "user_group" in names else [])]
+        rows = f"""(
+            select * from (select *, {HOURS_SQL} as hours from {self.source or self.mart.name})
+            where ({self.where}) {FILTERS_MARK}
+        )"""
+        grouped, users = ["network", *keys], f"{USER_COUNT} as users"
+        if USER_GROUP.name in self.mart.arrow.names:
+            grouped, users = [*grouped, f"{common_user_group(rows)} as user_group"], "1 as users"
         sums = [
             *(f'sum({sql}) as "{name}"' for name, (_, sql) in self.counts.items()),
             *(
@@ -202,8 +215,7 @@ class Numbers:
         ]
         return f"""
             select {", ".join([*grouped, users, "max(date) as day", *sums])}
-            from (select *, {HOURS_SQL} as hours from {self.source or self.mart.name})
-            where ({self.where}) {FILTERS_MARK} group by all
+            from {rows} group by all
         """
 
     def rows(self, selection: Selection, *by: str) -> list[Row]:

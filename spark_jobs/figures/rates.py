@@ -1,8 +1,9 @@
-"""Histograms of rates, from a mart's logarithmic bins of 1 % to a linear axis in kbit/s."""
+"""Histograms of rates on a linear axis in kbit/s."""
 
 from collections.abc import Sequence
-from math import ceil, exp, floor, log10
+from math import exp, floor, log10
 
+import numpy as np
 import plotly.graph_objects as go
 
 from spark_jobs.figures.format import KBITS, count
@@ -15,6 +16,10 @@ LINES = (
     "Solid, as in the paper: bytes that passed Gi, including the first packet and bytes lost on "
     "the access side. Dotted: bytes that arrived at the mobile in the same time. "
 )
+RESOLUTION = (
+    "Quantiles are exact where no user has more than three rates within 2 %, and elsewhere right "
+    "to less than 2 %. "
+)
 HEADINGS = ("connections", "mean", "10th percentile", "median", "90th percentile")
 """Headings of `table_numbers`."""
 
@@ -24,35 +29,40 @@ def bin_rate(bin_number: int) -> float:
     return exp((bin_number + 0.5) / 100)
 
 
-def bin_width(rows: Sequence[dict], weight: str) -> float:
+def bin_width(samples: Sequence[dict]) -> float:
     """Return a round bin width (bit/s) so that 99 % of the weight fits into SHOWN_BINS.
 
-    weight: a column of the rows.
+    samples: rows of the mart distributions.
     """
-    total = sum(row[weight] for row in rows)
-    reached, top = 0.0, 1.0
-    for row in sorted(rows, key=lambda row: row["bin"]):
-        reached += row[weight]
-        top = bin_rate(row["bin"])
-        if reached >= 0.99 * total:
+    rest = 0.99 * sum(row["weight"] for row in samples)
+    top = 1000.0 * SHOWN_BINS
+    for row in sorted(samples, key=lambda row: row["highest"]):
+        top = row["highest"]
+        rest -= row["weight"]
+        if rest <= 0:
             break
     rough = top / SHOWN_BINS
     unit = 10 ** floor(log10(rough))
     return next(step * unit for step in (1, 2, 5, 10) if step * unit >= rough)
 
 
-def histogram(rows: Sequence[dict], weight: str, width: float) -> tuple[list[float], list[float]]:
+def histogram(samples: Sequence[dict], width: float) -> tuple[list[float], list[float]]:
     """Return lower edges (kbit/s) and shares (%) of a histogram that ends with a zero.
 
-    weight: a column of the rows. width: of a bin (bit/s).
+    A row's weight is spread evenly between its smallest and largest rate.
+
+    samples: rows of the mart distributions. width: of a bin (bit/s).
     """
-    total = sum(row[weight] for row in rows)
-    last = max((ceil(bin_rate(row["bin"]) / width) for row in rows), default=0)
-    shares = [0.0] * (min(last, 4 * SHOWN_BINS) + 1)
-    for row in rows:
-        place = min(floor(bin_rate(row["bin"]) / width), len(shares) - 1)
-        shares[place] += 100 * row[weight] / total if total else 0.0
-    return [place * width / 1000 for place in range(len(shares))], shares
+    lowest, highest, weight = (
+        np.array([row[name] for row in samples], np.float64)
+        for name in ("lowest", "highest", "weight")
+    )
+    bins = min(floor(highest.max(initial=0) / width) + 1, 4 * SHOWN_BINS)
+    edges = width * np.arange(bins + 1)
+    spread = np.maximum(highest - lowest, 1e-9)
+    below = [weight @ np.clip((edge - lowest) / spread, 0, 1) for edge in edges[:-1]]
+    shares = 100 * np.diff([*below, weight.sum(), weight.sum()]) / weight.sum()
+    return (edges / 1000).tolist(), shares.tolist()
 
 
 def step_line(x: Sequence[float], y: Sequence[float], name: str, colour: str) -> go.Scatter:
@@ -68,9 +78,9 @@ def step_line(x: Sequence[float], y: Sequence[float], name: str, colour: str) ->
     )
 
 
-def dashed_step(name: str, colour: str, dash: str, rows: list[dict], width: float) -> go.Scatter:
+def dashed_step(name: str, colour: str, dash: str, samples: list[dict], width: float) -> go.Scatter:
     """Return a histogram of connections drawn as a step line with a dash style."""
-    trace = step_line(*histogram(rows, "flows", width), name, colour)
+    trace = step_line(*histogram(samples, width), name, colour)
     trace.line.dash = dash
     return trace
 
@@ -81,6 +91,6 @@ def table_numbers(samples: list[dict]) -> list[str]:
     return [total, *mean_and_quantiles(samples, KBITS, (0.1, 0.5, 0.9))]
 
 
-def connection_count(rows: list[dict]) -> int:
-    """Return the number of connections; each is in the rows of passed and of arrived bytes."""
-    return sum(row["flows"] for row in rows if row["counted"] == "passed")
+def connection_count(samples: list[dict], measure: str) -> int:
+    """Return the number of connections with a value of a measure of the mart distributions."""
+    return sum(row["samples"] for row in samples if row["measure"] == measure)

@@ -1,15 +1,18 @@
 """Means, shares and quantiles of the mart distributions' rows, with intervals by user group."""
 
 from collections.abc import Callable, Sequence
-from math import exp
 
 import numpy as np
 
 from spark_jobs.figures import statistics
 from spark_jobs.figures.format import Unit
-from spark_jobs.figures.mart_sql import GROUPS
+from spark_jobs.figures.mart_columns import (
+    GROUPS,
+    MAX_USERS_WITH_NUMBERS,
+    common_user_group,
+)
 from spark_jobs.figures.selection import Selection
-from spark_jobs.figures.statistics import UNKNOWN, Estimate, enough
+from spark_jobs.figures.statistics import UNKNOWN, Estimate, Points, enough
 
 Rows = Sequence[dict]
 BINS = 50
@@ -19,28 +22,22 @@ bin = floor(BINS * ln(value)).
 """
 
 
-def count_user_groups(rows: Rows) -> int:
-    """Return the number of user groups that the rows have: a lower bound of the users."""
-    return len({(row["network"], row["user_group"]) for row in rows})
-
-
-def count_group_bits(rows: Rows) -> int:
-    """Return the number of user groups of one network's rows with the bit mask user_groups."""
-    bits = 0
-    for row in rows:
-        bits |= row["user_groups"]
-    return (bits & ((1 << GROUPS) - 1)).bit_count()
+USERS_NOTE = (
+    f"Users of days on which a network has more than {MAX_USERS_WITH_NUMBERS:,} users are counted "
+    f"by {GROUPS} groups, so there may be more."
+)
 
 
 def users_text(rows: Rows) -> str:
-    """Return the minimum number of users that the rows have, in words."""
-    count = count_user_groups(rows)
-    return f"{count} user{'' if count == 1 else 's'} or more"
+    """Return the number of users that the rows have, in words, or at least how many."""
+    count = len(set(_user_groups(rows)))
+    many = " or more" if any(row["user_group"] < GROUPS for row in rows) else ""
+    return f"{count} user{'' if count == 1 else 's'}{many}"
 
 
 def are_enough(rows: Rows, samples: str = "samples") -> bool:
     """Return whether the rows have enough samples and users; samples: the column that counts."""
-    return enough(sum(row[samples] for row in rows), count_user_groups(rows))
+    return enough(sum(row[samples] for row in rows), len(set(_user_groups(rows))))
 
 
 def mean(rows: Rows) -> Estimate:
@@ -64,27 +61,40 @@ def share(rows: Rows, part: Value, whole: Value) -> Estimate:
 
 
 def quantile(rows: Rows, q: float) -> Estimate:
-    """Return the value below which a share q of the mart distributions' rows lies."""
+    """Return the value below which a share q of the mart distributions' rows lies.
+
+    It is exact if no row has more than three samples. Else samples between the smallest and the
+    largest of a row count as their mean, so the error is less than a bin.
+    """
     if not rows:
         return UNKNOWN
-    first = min(row["bin"] for row in rows)
-    bins = max(row["bin"] for row in rows) - first + 1
     groups = _group_numbers(rows)
-    weights = np.zeros((len(groups), bins))
-    for row in rows:
-        weights[groups[row["network"], row["user_group"]], row["bin"] - first] += row["weight"]
-    edges = np.array([exp((first + k) / BINS) for k in range(bins + 1)])
     (samples,) = _sums_by_group(rows, column("samples"))
-    return statistics.quantile(weights, edges, samples, q)
+    names = ("samples", "weight", "weighted_sum", "lowest", "highest")
+    count, weight, total, lowest, highest = (
+        np.array([row[name] for row in rows], np.float64) for name in names
+    )
+    others = np.maximum(count - 2, 0)
+    other = (total / weight * count - lowest - highest) / np.maximum(others, 1)
+    parts = [
+        Points(lowest, lowest, lowest, weight / count, groups),
+        Points(highest, highest, highest, weight / count * (count > 1), groups),
+        Points(np.clip(other, lowest, highest), lowest, highest, weight / count * others, groups),
+    ]
+    points = Points(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return statistics.quantile(points.where(points.weight > 0), samples, q)
 
 
 def distributions(selection: Selection, *measures: str) -> list[dict]:
     """Return the mart distributions' rows of some measures, summed over all days."""
     names = ", ".join(f"'{name}'" for name in measures)
     return selection.rows(f"""
-        select network, period, measure, category, user_group, bin,
+        select network, period, measure, category, bin,
+            {common_user_group("distributions")} as user_group,
             sum(samples)::bigint as samples, sum(weight) as weight,
-            sum(weighted_sum) as weighted_sum
+            sum(weighted_sum) as weighted_sum,
+            min(coalesce(lowest, exp(bin / {BINS}))) as lowest,
+            max(coalesce(highest, exp((bin + 1) / {BINS}))) as highest
         from distributions where measure in ({names}) group by all order by all
     """)
 
@@ -98,16 +108,19 @@ def mean_and_quantiles(rows: Rows, unit: Unit, shares: Sequence[float]) -> list[
     return [unit.estimate(estimate, bool(rows)) for estimate in estimates]
 
 
-def _group_numbers(rows: Rows) -> dict[tuple[str, int], int]:
-    groups = sorted({(row["network"], row["user_group"]) for row in rows})
-    return {group: k for k, group in enumerate(groups)}
+def _user_groups(rows: Rows) -> list[tuple[str, int]]:
+    """Return each row's network and user group."""
+    return [(row["network"], row["user_group"]) for row in rows]
+
+
+def _group_numbers(rows: Rows) -> np.ndarray:
+    """Return int64[rows]: the number of each row's user group, from 0."""
+    groups = _user_groups(rows)
+    numbers = {group: number for number, group in enumerate(sorted(set(groups)))}
+    return np.array([numbers[group] for group in groups], np.int64)
 
 
 def _sums_by_group(rows: Rows, *values: Callable[[dict], float]) -> list[np.ndarray]:
     """Return float64[groups] for each function: its sum over the rows of each user group."""
     groups = _group_numbers(rows)
-    sums = [np.zeros(len(groups)) for _ in values]
-    for row in rows:
-        for total, value in zip(sums, values, strict=True):
-            total[groups[row["network"], row["user_group"]]] += value(row)
-    return sums
+    return [np.bincount(groups, [value(row) for row in rows]) for value in values]

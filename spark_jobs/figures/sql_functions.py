@@ -29,6 +29,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the functions in a database, for all connections to it.
 
     mean_interval(numerators, denominators, samples): mean with its interval
+    mean_of_rows(users, numerators, denominators, samples): mean without interval, null as in
+    mean_interval; a user may have several elements
     share_interval(parts, wholes, samples): share with its interval
     difference_interval(user_groups, in_first, numerators, denominators, samples): ratios of sums in
     a first and a second selection, with the interval and the p of their difference. A user group
@@ -41,6 +43,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     difference_lists: list[Any] = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
     functions: list[tuple[str, Any, list[Any], str]] = [
         ("mean_interval", _mean_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
+        ("mean_of_rows", _mean_of_rows, ["UBIGINT[]", NUMBERS, NUMBERS, NUMBERS], "DOUBLE"),
         ("share_interval", _share_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
         ("difference_interval", _difference_interval, difference_lists, DIFFERENCE),
         ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
@@ -63,6 +66,24 @@ def _mean_interval(
 
     row, *sums = _elements(numerators, denominators, samples)
     return _structs(mean_intervals(Sums(*sums, ratio=row, ratios=len(samples))))
+
+
+def _mean_of_rows(
+    users: pa.ChunkedArray,
+    numerators: pa.ChunkedArray,
+    denominators: pa.ChunkedArray,
+    samples: pa.ChunkedArray,
+) -> pa.Array:
+    from spark_jobs.figures.statistics import Sums, mean_intervals
+
+    row, user, *columns = _elements(users, numerators, denominators, samples)
+    labels = np.unique(user, return_inverse=True)[1]
+    groups, place = np.unique(row * (labels.max(initial=0) + 1) + labels, return_inverse=True)
+    by_user = [np.bincount(place, np.nan_to_num(column), len(groups)) for column in columns]
+    ratio = np.zeros(len(groups), np.int64)
+    ratio[place] = row
+    means = mean_intervals(Sums(*by_user, ratio=ratio, ratios=len(users)))
+    return pa.array(means.value, from_pandas=True)
 
 
 def _share_interval(

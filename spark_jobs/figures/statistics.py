@@ -2,7 +2,7 @@
 
 Users are a sample of those who might have been there. One user's samples share a radio channel, a
 phone and habits. So an interval comes from the differences between users, not from the number of
-samples. All estimates are computed from sums by group of users (a group is one user if there are
+samples. All estimates are computed from sums by group of users (a group is one user if a day has
 few users). The report, `giscope sql` and the dashboards call the same functions (see
 `sql_functions`): each computes many estimates at once, as arrays in which NaN means unknown.
 
@@ -15,9 +15,9 @@ share       a mean of zeros and ones. The number of independent samples that wou
             error is computed first. The interval is the exact interval of that many samples (Korn
             and Graubard, Survey Methodology 1998). If all users are at 0 or all at 1, each group is
             one sample.
-quantile    the points at which the distribution reaches the ends of the interval of the share that
-            lies below the quantile (Woodruff, JASA 1952). There is none if less than one group is
-            expected beyond it.
+quantile    of the samples. Its interval: the points at which the distribution reaches the ends of
+            the interval of the share that lies below the quantile (Woodruff, JASA 1952). There is
+            none if less than one group is expected beyond it.
 difference  of a ratio of sums between two selections, which may have the same users. Its standard
             error is robust to similarity within a group (Liang and Zeger 1986; Cameron and Miller
             2015, with their correction for few groups, V-A). Its degrees of freedom are those of
@@ -42,12 +42,15 @@ MIN_SAMPLES, MIN_USERS = 5, 3
 One user's median describes only that user, and two users say nothing about a third. The number of
 samples is the number below which the paper's clusters were not drawn.
 """
-MIN_EFFECTIVE_GROUPS = 2.0
-"""Effective groups of users below which a mean describes one user, however many users there are."""
+MIN_EFFECTIVE_GROUPS = 3.0
+"""Minimum number of effective groups of users to report a mean.
+
+With fewer, it describes one or two users, however many there are.
+"""
 MIN_GROUPS_FOR_DIFFERENCE = 10
 """Minimum number of groups of users in each of two selections for the interval of a difference."""
 ROUNDING = 1e-12
-"""Upper bound on the spread that rounding errors give a share without any spread."""
+"""Upper bound on what rounding errors add to a spread, or take from a number of groups."""
 
 _TAIL = (1 - CONFIDENCE) / 2
 
@@ -195,7 +198,7 @@ def mean_intervals(sums: Sums) -> Intervals:
     half_width = t_quantile(totals.effective_groups - 1) * totals.error()
     factor = np.exp(half_width / value)
     return _where(
-        totals.is_enough & (totals.effective_groups >= MIN_EFFECTIVE_GROUPS),
+        totals.is_enough & (totals.effective_groups > MIN_EFFECTIVE_GROUPS - ROUNDING),
         value,
         np.where(value > 0, value / factor, value - half_width),
         np.where(value > 0, value * factor, value + half_width),
@@ -237,35 +240,62 @@ def share(part: np.ndarray, whole: np.ndarray, samples: np.ndarray) -> Estimate:
     return _estimate(share_intervals(Sums(part, whole, samples)))
 
 
-def quantile(weights: np.ndarray, edges: np.ndarray, samples: np.ndarray, level: float) -> Estimate:
-    """Return the quantile below which the share `level` of the groups' histograms lies.
+class Points(NamedTuple):
+    """Samples of users as points with a weight, float64[N]; a point may stand for several samples.
 
-    weights: float64[G, B] over the bins between edges, float64[B + 1]. Weight is spread evenly
-    within a bin.
-    samples: float64[G].
+    value: the sample, or the mean of the samples.
+    lowest, highest: the smallest and the largest of the samples.
+    group: int64[N], number of the user group, from 0.
     """
-    cumulative = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
-    if cumulative[-1] <= 0:
+
+    value: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray
+
+    def where(self, mask: np.ndarray) -> "Points":
+        """Return some of the points."""
+        return Points(*(column[mask] for column in self))
+
+
+def quantile(points: Points, samples: np.ndarray, level: float) -> Estimate:
+    """Return the quantile below which the share `level` of the points' positive weight lies.
+
+    The interval is as wide as it must be to hold that of the samples, which are between the lowest
+    and the highest of their point.
+
+    samples: float64[G], number of samples of each user group.
+    """
+    order = np.argsort(points.value, kind="stable")
+    weight, group = points.weight[order], points.group[order]
+    end = np.cumsum(weight)
+    if not len(end):
         return UNKNOWN
-    cumulative /= cumulative[-1]
-    value = float(_position_of(level, cumulative, edges))
-    share_below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
-    interval = share(weights @ share_below, weights.sum(axis=1), samples)
-    groups = np.count_nonzero(weights.sum(axis=1))
+    below = np.clip(level * end[-1] - (end - weight), 0, weight)
+    whole = np.bincount(group, weight, len(samples))
+    interval = share(np.bincount(group, below, len(samples)), whole, samples)
+    groups = np.count_nonzero(whole)
     if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1:
         return UNKNOWN
-    low, high = (
-        float(_position_of(end, cumulative, edges)) for end in (interval.low, interval.high)
+    return Estimate(
+        _position_of(level, points.value, points.weight),
+        _position_of(interval.low, points.lowest, points.weight),
+        _position_of(interval.high, points.highest, points.weight),
     )
-    return Estimate(value, low, high)
 
 
-def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> float:
-    """Return the position at which a cumulative distribution reaches `level`."""
-    k = int(np.clip(np.searchsorted(cumulative, level, "left"), 1, len(cumulative) - 1))
-    step = cumulative[k] - cumulative[k - 1]
-    fraction = (level - cumulative[k - 1]) / step if step > 0 else 1.0
-    return edges[k - 1] + min(max(fraction, 0.0), 1.0) * (edges[k] - edges[k - 1])
+def _position_of(level: float, values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted quantile, between the smallest and the largest value.
+
+    With equal weights it is that of Hyndman and Fan (The American Statistician 1996), definition 7:
+    the k-th of n sorted values is that of the level (k - 1) / (n - 1).
+    """
+    order = np.argsort(values, kind="stable")
+    values, weights = values[order], weights[order]
+    middle = np.cumsum(weights) - weights / 2
+    span = middle[-1] - middle[0]
+    return float(np.interp(level * span, middle - middle[0], values))
 
 
 def _estimate(intervals: Intervals) -> Estimate:

@@ -53,7 +53,7 @@ def written_out(part: np.ndarray, whole: np.ndarray, share: bool) -> tuple[float
     """Value, low and high from the groups' sums, with each group left out in turn."""
     groups = len(whole)
     effective = whole.sum() ** 2 / (whole**2).sum()
-    if groups < 3 or (effective < 2 and not share):
+    if groups < 3 or (effective < 3 - 1e-12 and not share):
         return None
     value = part.sum() / whole.sum()
     without = [(part.sum() - p) / (whole.sum() - w) for p, w in zip(part, whole, strict=True)]

@@ -3,14 +3,14 @@
 An example has a few rows of the tables that marts are made from, and all that must come out:
 
     [[flows]]       A connection. Columns that are not given are those of DEFAULTS, or null.
-    users = 10      Ten such connections, each of another user, in a user group of its own.
+    users = 10      Ten such connections, each of another user.
     user = 3        The first of these users; 1 if it is not given.
 
     [[stalls]]      A row of another table. With a `flow_id`, it belongs to each connection of
     flow = 2        the second [[flows]], or of the first if this is not given.
 
     [[mart]]        Counts and sums of the mart's rows, grouped by the other columns given. `users`
-                    is the number of their user groups.
+                    is the number of their users.
     [[numbers]]     Texts and counts of NUMBERS in numbers.py, grouped by the other columns given.
                     [[thirds]] are those of THIRDS, and so on.
     [usual.mart]    What each [[mart]] has unless it says otherwise; the same for any other name.
@@ -22,7 +22,6 @@ that is not compared. A time is in UTC, on DAY; the network's clock is an hour a
 import tomllib
 from collections.abc import Container
 from datetime import UTC, datetime, time
-from functools import cache
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -34,6 +33,7 @@ from conftest import DAY
 
 from schemas import FLOWS, NETWORKS, Table
 from spark_jobs.figures import FOLDER
+from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP
 from spark_jobs.figures.mart_sql import mart_query, view_statements
 from spark_jobs.figures.numbers import Numbers
 from spark_jobs.figures.selection import Selection
@@ -60,18 +60,6 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("set timezone = 'UTC'")
     register(connection)
     return connection
-
-
-@cache
-def users() -> list[str]:
-    """Return a user of each user group."""
-    connection = connect()
-    create_tables(connection, {})
-    found = connection.sql("""
-        select min_by(name, n) from (select n, 'user' || n as name from range(2000) as t(n))
-        group by user_group(name) order by min(n)
-    """)
-    return [name for (name,) in found.fetchall()]
 
 
 def read_example(figure: str) -> Example:
@@ -105,8 +93,8 @@ def input_rows(example: Example) -> Example:
                 owners = connections[values.pop("flow", 1) - 1]
             else:
                 first = values.pop("user", 1) - 1
-                chosen = users()[first : first + values.pop("users", 1)]
-                owners = [{"user": user, "flow_id": next(numbers)} for user in chosen]
+                chosen = range(first, first + values.pop("users", 1))
+                owners = [{"user": f"user{n}", "flow_id": next(numbers)} for n in chosen]
             made = [with_dates(picked(DEFAULTS | owner, names) | values) for owner in owners]
             if table is FLOWS:
                 connections.append(made)
@@ -128,9 +116,8 @@ def names_of(expected: Rows) -> list[str]:
 
 def mart_sums(connection: duckdb.DuckDBPyConnection, mart: Table, names: list[str]) -> Rows:
     """Return sums of the mart's rows, grouped by those of the columns that are no sums."""
-    has_bits = "user_groups" in mart.arrow.names
-    groups = "bit_count(bit_or(user_groups))" if has_bits else "count(distinct user_group)"
-    of = {name: f"sum({name})" for name in sums_of(mart)} | {"users": groups}
+    users = "count(distinct user_group)" if USER_GROUP in mart.columns else USER_COUNT
+    of = {name: f"sum({name})" for name in sums_of(mart)} | {"users": users}
     columns = ", ".join(f"{of.get(name, name)} as {name}" for name in names)
     found = connection.sql(f"select {columns} from {mart.name} group by all")
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]

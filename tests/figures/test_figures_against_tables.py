@@ -23,10 +23,11 @@ import pandas as pd
 import pytest
 from report_and_dashboards import (
     CONNECTION,
+    ReportAndDashboards,
     Shown,
     chart_named,
 )
-from test_report import shows, value
+from test_report import shows, value, value_and_interval
 
 from schemas import (
     CHANNEL_RATES,
@@ -181,13 +182,29 @@ def test_fig05_is_of_the_flows(pages):
     agree(alone, BY_HOURS, delay, texts[area, "no background"])
 
 
-def is_rate_below(column: str) -> IsBelow:
-    """Return whether rates (bit/s) are below an edge (kbit/s), by the middles of bins of 1 %."""
+def agree_with_rates(
+    rows: pd.DataFrame, column: str, shown: pd.Series, keys: list[str], weight: str = ""
+) -> None:
+    """Assert that cumulative distributions of rates are right at each edge, to 1 % of the rate.
 
-    def is_below(rows: pd.DataFrame, edge: float) -> pd.Series:
-        return np.exp((np.floor(100 * np.log(rows[column])) + 0.5) / 100) < 1000 * edge
-
-    return is_below
+    shown: shares by keys and edge (kbit/s). Beyond the last edge but one, all rates count as the
+    last.
+    """
+    groups, compared = dict(list(rows.groupby(keys))), 0
+    for key, curve in shown.dropna().groupby(level=keys):
+        below = curve.droplevel(keys).sort_index().cumsum()
+        part = groups[key].sort_values(column)
+        weights = part[weight] if weight else pd.Series(1.0, part.index)
+        share = np.concatenate([[0], weights.cumsum() / weights.sum()])
+        for edge, found in below.iloc[:-1].items():
+            low, high = (
+                share[np.searchsorted(part[column], 1000 * edge * factor)]
+                for factor in (0.9899, 1.0101)
+            )
+            assert low - 1e-9 <= found <= high + 1e-9, (key, edge)
+            compared += 1
+        assert below.iloc[-1] == pytest.approx(1)
+    assert compared >= 50
 
 
 def test_fig07_is_of_the_channel_rates(pages):
@@ -202,7 +219,7 @@ def test_fig07_is_of_the_channel_rates(pages):
         pages.chart("Fig. 7. Measured", "channel_rate", *BY_HOURS),
     )  # fmt: skip
     shown = pages.chart("Fig. 7. Channel rate, peak", "share", "rate_kbps_below", *BY_HOURS)
-    agree_below(rates, BY_HOURS, is_rate_below("rate"), shown, "seconds")
+    agree_with_rates(rates, "rate", shown, BY_HOURS, "seconds")
 
 
 def test_channel_rate_coverage_is_of_the_flows(pages):
@@ -242,14 +259,33 @@ COUNTED = (("", "passed Gi", ""), ("_received", "arrived", " of bytes that arriv
 """Suffix of a rate's column, and label and title of the bytes that it counts."""
 
 
+def agree_with_quantiles(
+    flows: pd.DataFrame, keys: list[str], rate: str, pages: ReportAndDashboards, anchor: str
+) -> None:
+    """Assert that quantiles are those of the flows to 1 %, within their intervals and range."""
+    for cell, level in ((2, 0.1), (3, 0.5), (4, 0.9)):
+
+        def exact(flows: pd.DataFrame, level: float = level) -> float:
+            return flows[rate].quantile(level) / 1000
+
+        printed = pages.printed(anchor, cell=cell)
+        agree(flows, keys, exact, printed, 0.01)
+        for key, part in flows.groupby(keys):
+            text = printed(*key)
+            if text and text != "too few":
+                found, low, high = value_and_interval(text)
+                assert low <= float(f"{exact(part):.3g}") <= high, (key, text)
+                assert found <= high <= float(f"{part[rate].max() / 1000:.3g}"), (key, text)
+
+
 @pytest.mark.parametrize(("suffix", "counted", "title"), COUNTED)
 def test_fig09_is_of_the_flows(pages, suffix, counted, title):
     rate, keys = f"throughput{suffix}", ["network", "counted"]
     flows = pages.flows.dropna(subset=rate).assign(counted=counted)
     agree(flows, keys, mean_of(rate, 0.001), pages.printed("fig09", cell=1))
-    agree(flows, keys, median_of(rate, 0.001), pages.printed("fig09", cell=3), 0.02)
+    agree_with_quantiles(flows, keys, rate, pages, "fig09")
     shown = pages.chart(f"Fig. 9. Throughput{title}, peak", "share", "rate_kbps_below", *BY_HOURS)
-    agree_below(flows, BY_HOURS, is_rate_below(rate), shown)
+    agree_with_rates(flows, rate, shown, BY_HOURS)
 
 
 def test_fig10_is_of_the_flows(pages):
@@ -288,7 +324,10 @@ def test_fig13_is_of_the_flows(pages, suffix, counted, title):
     flows = flows.assign(level=levels, counted=counted)
     printed, kbits = ["level", "network", "counted"], mean_of(rate, 0.001)
     agree(flows, printed, kbits, pages.printed("fig13", cell=1))
-    agree(flows, printed, median_of(rate, 0.001), pages.printed("fig13", cell=3), 0.02)
+    agree_with_quantiles(flows, printed, rate, pages, "fig13")
+    if not title:
+        shown = pages.chart("Fig. 13. User throughput, peak", "share", "rate_kbps_below", *BY_HOURS)
+        agree_with_rates(flows, rate, shown, BY_HOURS)
     title = f"Fig. 13. Mean user throughput{title or ' by'}"
     agree(flows, keys, kbits, pages.chart(title, "user_throughput", *keys))
 

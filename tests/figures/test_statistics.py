@@ -1,14 +1,14 @@
 """Intervals of means, shares and quantiles of what users meet, on made-up users."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from spark_jobs.figures.statistics import enough, mean, quantile, share
-
-EDGES = np.exp(np.arange(-300, 400) / 50)
+from spark_jobs.figures.samples import quantile
+from spark_jobs.figures.statistics import Estimate, enough, mean, share
 
 
 def test_five_samples_of_three_users_are_enough():
@@ -18,22 +18,24 @@ def test_five_samples_of_three_users_are_enough():
 
 
 def test_mean_is_that_of_the_samples_and_its_error_that_of_the_jackknife():
-    """Users of 2, 4 and 6 samples, and of sums 4, 12, 30: 46 / 12. Without each of them in turn it
-    is 42 / 10, 34 / 8 and 16 / 6; groups are 144 / 56 = 2.57 effective."""
-    total, weight = np.array([4.0, 12, 30]), np.array([2.0, 4, 6])
+    """Users of 2, 4, 4 and 6 samples, and of sums 4, 12, 12, 30: 58 / 16. Without each of them in
+    turn it is 54 / 14, 46 / 12 twice, and 28 / 10; groups are 256 / 72 = 3.56 effective."""
+    total, weight = np.array([4.0, 12, 12, 30]), np.array([2.0, 4, 4, 6])
     found = mean(total, weight, weight)
-    assert found.value == pytest.approx(46 / 12)
-    left_out = np.array([42 / 10, 34 / 8, 16 / 6]) - 46 / 12
-    half = stats.t.ppf(0.975, 144 / 56 - 1) * np.sqrt((left_out**2).sum())
+    assert found.value == pytest.approx(58 / 16)
+    left_out = np.array([54 / 14, 46 / 12, 46 / 12, 28 / 10]) - 58 / 16
+    half = stats.t.ppf(0.975, 256 / 72 - 1) * np.sqrt((left_out**2).sum())
     factor = np.exp(half / found.value)
     assert (found.low, found.high) == pytest.approx((found.value / factor, found.value * factor))
 
 
-def test_mean_of_mostly_one_user_is_null():
-    """4 users, of whom one has 20 of 23 samples: 23² / (400 + 3) = 1.3 effective ones."""
-    weight, samples = np.array([20.0, 1, 1, 1]), np.full(4, 9.0)
-    assert mean(np.array([20.0, 2, 2, 2]), weight, samples).value is None
+def test_mean_of_fewer_than_three_effective_users_is_null():
+    """4 users, of whom one has 4 of 7 samples: 49 / (16 + 3) = 2.6 effective ones; with 3 of 6 it
+    is 36 / 12 = 3. Three equal users are 3."""
+    samples = np.full(4, 9.0)
+    assert mean(np.array([4.0, 2, 2, 2]), np.array([4.0, 1, 1, 1]), samples).value is None
     assert mean(np.array([3.0, 2, 2, 2]), np.array([3.0, 1, 1, 1]), samples).value is not None
+    assert mean(np.array([3.0, 2, 2]), np.full(3, 0.1), samples[:3]).value is not None
 
 
 def test_mean_of_users_with_equal_sample_counts_equals_statsmodels():
@@ -62,24 +64,59 @@ def test_interval_of_a_share_that_is_0_or_1_per_user_counts_users_not_samples():
     assert (found.low, found.high) == pytest.approx(exact, abs=0.02)
 
 
-def test_quantile_is_that_of_the_samples_to_within_a_bin():
+def distribution(values: np.ndarray, users: np.ndarray) -> pd.DataFrame:
+    """Return rows as of the mart distributions: of each user and bin of 2 %."""
+    bins = np.floor(50 * np.log(values)).astype(int)
+    found = pd.DataFrame({"user_group": 64 + users, "bin": bins, "value": values}).groupby(
+        ["user_group", "bin"], as_index=False
+    )["value"]
+    rows = found.agg(samples="count", weighted_sum="sum", lowest="min", highest="max")
+    return rows.assign(network="n", weight=rows["samples"].astype(float))
+
+
+def quantile_of(values: np.ndarray, users: np.ndarray, level: float) -> Estimate:
+    return quantile(distribution(values, users).to_dict("records"), level)
+
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_quantile_of_few_samples_is_exact(level):
+    """Up to three samples of a user in a bin of 2 %."""
     random = np.random.default_rng(5)
-    values = np.exp(random.normal(0, 0.5, (60, 50)))
-    counts = np.array([np.histogram(mine, EDGES)[0] for mine in values], float)
-    for at in (0.1, 0.5, 0.9):
-        found = quantile(counts, EDGES, counts.sum(axis=1), at)
-        assert found.value == pytest.approx(np.quantile(values, at), rel=0.02)
-        assert found.low < found.value < found.high
+    values, users = np.exp(random.normal(0, 0.5, 60 * 20)), np.repeat(np.arange(60), 20)
+    assert distribution(values, users)["samples"].max() == 3
+    found = quantile_of(values, users, level)
+    assert found.value == pytest.approx(np.quantile(values, level), rel=1e-12)
+    assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("level", LEVELS)
+def test_quantile_of_many_samples_of_a_link_is_right_to_a_bin_and_its_interval_holds_it(
+    seed, level
+):
+    """Users' rates are just below the 43.9 kbit/s of one link; none is above it."""
+    random = np.random.default_rng(seed)
+    users = np.repeat(np.arange(8), 30)
+    values = 43_900 * (1 - random.beta(1, 20, len(users)) * random.choice([0.1, 1]))
+    found, exact = quantile_of(values, users, level), np.quantile(values, level)
+    if found.value is None:
+        assert level != 0.5
+        return
+    assert found.value == pytest.approx(exact, rel=0.02)
+    assert values.min() <= found.low <= exact <= found.high <= values.max()
+    assert found.low <= found.value <= found.high
 
 
 def test_estimate_from_too_few_users_is_null():
-    counts = np.zeros((4, len(EDGES) - 1))
-    counts[:, 200:300] = 1
-    assert quantile(counts, EDGES, counts.sum(axis=1), 0.5).low is not None
-    assert quantile(counts, EDGES, counts.sum(axis=1), 0.9).value is None
+    values, users = np.arange(1.0, 401), np.tile(np.arange(4), 100)
+    assert quantile_of(values, users, 0.5).low is not None
+    assert quantile_of(values, users, 0.9).value is None
     assert mean(*3 * [np.full(2, 9.0)]).value is None
     assert share(*3 * [np.full(2, 9.0)]).value is None
-    assert quantile(np.zeros((4, 699)), EDGES, np.zeros(4), 0.5).value is None
+    assert quantile([], 0.5).value is None
 
 
 @pytest.mark.parametrize("users", [5, 15, 60])
@@ -94,19 +131,18 @@ def test_intervals_contain_the_true_value_about_as_often_as_they_promise(users):
         counts = random.geometric(0.1, users)
         user = np.repeat(np.arange(users), counts)
         values = np.exp(random.normal(0, 0.5, users)[user] + random.normal(0, 0.3, len(user)))
-        bins = np.zeros((users, len(EDGES) - 1))
-        np.add.at(bins, (user, np.searchsorted(EDGES, values) - 1), 1)
         own = 1 / (1 + np.exp(2 - random.normal(0, 1, users)))
         found = {
             "mean": (mean(np.bincount(user, values), counts, counts), np.exp(0.17)),
-            "median": (quantile(bins, EDGES, counts, 0.5), 1.0),
+            "median": (quantile_of(values, user, 0.5), 1.0),
             "share": (share(random.binomial(counts, own), counts, counts), chance),
         }
         for name, (estimate, truth) in found.items():
             if estimate.low is not None:
                 held[name].append(estimate.low <= truth <= estimate.high)
     for name, of in held.items():
-        assert len(of) > 450
+        # Five users are often fewer than three effective ones.
+        assert len(of) > (300 if (name, users) == ("mean", 5) else 450)
         assert 0.91 <= np.mean(of) <= (0.98 if users > 20 else 1), name
 
 

@@ -35,14 +35,14 @@ def written_out(
 def _rows(
     connection: duckdb.DuckDBPyConnection, numbers: Numbers, by: tuple[str, ...]
 ) -> pd.DataFrame:
-    """Return the mart's rows with the values of each row; users: a bit for each user group."""
+    """Return the mart's rows with the values of each row; users: the numbers of its users."""
     values = {name: sql for name, (_, sql) in numbers.counts.items()}
     for n, ratio in enumerate(numbers.ratios):
         parts = (ratio.numerator, ratio.denominator, ratio.samples)
         values |= {f"{part}_{n}": sql for part, sql in zip(PARTS, parts, strict=True)}
     keys = {f"by {name}": numbers.dimensions.get(name, name) for name in by if name != "hours"}
     one_group = "user_group" in {column.name for column in numbers.mart.columns}
-    users = "(1::ubigint << user_group)::ubigint" if one_group else "user_groups"
+    users = "user_group" if one_group else "user_numbers"
     selected = ", ".join(f'({sql}) as "{name}"' for name, sql in (keys | values).items())
     rows = connection.sql(f"""
         select network as of_network, period as of_period, {users} as users, {selected}
@@ -56,14 +56,14 @@ def _rows(
 def _plain_ratio(rows: pd.DataFrame, _: str) -> dict[str, pd.Series]:
     """Return ratios of sums: of at least five samples of three users."""
     sums = rows.groupby("cell")[PARTS].sum()
-    users = rows.groupby(["cell", "of_network"])["users"].agg(_count_bits).groupby("cell").sum()
+    users = rows.groupby(["cell", "of_network"])["users"].agg(_count).groupby("cell").sum()
     is_enough = (sums["samples"] >= 5) & (users >= 3) & (sums["whole"] != 0)
     value = (sums["part"] / sums["whole"]).where(is_enough)
     return {"value": value, "low": value * np.nan, "high": value * np.nan, **sums[["samples"]]}
 
 
-def _count_bits(masks: pd.Series) -> int:
-    return (int(np.bitwise_or.reduce(masks.to_numpy())) & (2**64 - 1)).bit_count()
+def _count(users: pd.Series) -> int:
+    return users.explode().nunique()
 
 
 def _jackknife(rows: pd.DataFrame, kind: str) -> dict[str, pd.Series]:
@@ -80,7 +80,7 @@ def _jackknife(rows: pd.DataFrame, kind: str) -> dict[str, pd.Series]:
     is_enough = (total["samples"] >= 5) & (count >= 3)
     t = stats.t.ppf(0.975, np.maximum(effective - 1, 1))
     if kind == "mean":
-        is_enough &= effective >= 2
+        is_enough &= effective > 3 - 1e-12
         factor = np.exp(t * error / value)
         low, high = value / factor, value * factor
     else:

@@ -185,7 +185,7 @@ def test_a_peak_of_few_samples_or_users_has_no_interval():
     """Four periods of four users; five of two."""
 
     def row(user: int, samples: int, rate_bin: int) -> dict:
-        return {"network": "n", "user_group": user, "samples": samples, "bin": rate_bin,
+        return {"network": "n", "user_group": 64 + user, "samples": samples, "bin": rate_bin,
                 "weight": 2.0 * samples}  # fmt: skip
 
     common = [row(user, 10, 500) for user in range(6)]

@@ -15,7 +15,6 @@ from schemas.flows import LIMITS
 from spark_jobs.figures.hours import Grid, split_by_hours
 from spark_jobs.figures.page_elements import log_quantile
 from spark_jobs.figures.retransmissions_by_cause.page import PAPER
-from spark_jobs.figures.samples import count_group_bits
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
@@ -262,14 +261,6 @@ def test_quantile_of_logarithmic_bins_is_interpolated():
     rows = [{"bin": 0, "n": 2}, {"bin": 10, "n": 8}, {"bin": None, "n": 99}]
     assert log_quantile(rows, "n", 0.5) == pytest.approx(np.exp(1 + 0.1 * 3 / 8))
     assert log_quantile([{"bin": None, "n": 1}], "n", 0.5) is None
-
-
-def test_user_groups_are_counted_by_their_bits():
-    """Groups 0, 1 and 63, whose bit is the sign's."""
-    assert (
-        count_group_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
-    )
-    assert count_group_bits([]) == 0
 
 
 def test_shares_quoted_from_the_paper_add_up_to_its_totals():

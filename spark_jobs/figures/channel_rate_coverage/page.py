@@ -21,8 +21,9 @@ def sections(selection: Selection) -> list[Section]:
             anchor="channel-rate-coverage",
             title="Fig. 7. Traffic with a known channel rate",
             source="INFOCOM 2004, Section IV",
-            caption="Connections above 100 KiB with at least one period of a known channel rate. "
-            "Small windows keep the link from being busy, and so hide its rate. " + INTERVALS,
+            caption="Connections above 100 KiB of distinct payload with at least one period of a "
+            "known channel rate. Small windows keep the link from being busy, and so hide its "
+            "rate. " + INTERVALS,
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             tables=[
                 NumberTable(

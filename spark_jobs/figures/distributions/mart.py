@@ -49,6 +49,8 @@ MART = Table(
             "sum of weight times value, in s or bit/s",
             required=True,
         ),
+        Column("lowest", pa.float64(), "smallest value, in s or bit/s"),
+        Column("highest", pa.float64(), "largest value, in s or bit/s"),
     ),
     group_columns=("period", "measure", "category"),
 )

@@ -61,7 +61,9 @@ select
     cast(floor(50 * ln(greatest(value, 1e-6))) as int) as bin,
     count(*) as samples,
     sum(weight) as weight,
-    sum(weight * value) as weighted_sum
+    sum(weight * value) as weighted_sum,
+    min(value) as lowest,
+    max(value) as highest
 from samples
 where value is not null
 group by all

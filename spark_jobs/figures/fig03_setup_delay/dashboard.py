@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import bars, cumulative, histogram
 from spark_jobs.figures.dashboard_parts import Dataset, histogram_outline
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, share_of_series, sum_by
+from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USERS, share_of_series, sum_by
 from spark_jobs.figures.fig03_setup_delay.numbers import BIN_S, CATEGORIES, SHOWN_S
 from spark_jobs.figures.format import SECONDS
 from spark_jobs.figures.numbers import Ratio
@@ -16,7 +16,7 @@ CATEGORY_WHENS = " ".join(
 SETUP_DELAY = Dataset(
     "setup_delay",
     histogram_outline(
-        f"{KEYS}, user_groups, case {CATEGORY_WHENS} end as category",
+        f"{KEYS}, {USERS}, case {CATEGORY_WHENS} end as category",
         ["flows", "delay_sum"],
         "fig03_setup_delay",
         f"least(bin, {SHOWN_S})",

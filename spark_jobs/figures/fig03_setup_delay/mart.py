@@ -27,7 +27,7 @@ MART = Table(
         ),
         SECONDS_BIN,
         FLOW_COUNT,
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
     ),
     group_columns=("hour", "single", "background"),

@@ -8,6 +8,7 @@ select
     floor(setup_delay * 10) / 10 as bin,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     sum(setup_delay) as delay_sum
 from connections
 where setup_delay is not null

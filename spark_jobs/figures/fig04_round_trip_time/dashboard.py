@@ -2,14 +2,14 @@
 
 from spark_jobs.figures.charts import cumulative
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, share_of_series
+from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USERS, share_of_series
 from spark_jobs.figures.fig04_round_trip_time.numbers import BIN_S, SIDES
 
 PAGE = "giscope-setup"
 RTT_SAMPLES = Dataset(
     "rtt",
     histogram_outline(
-        f"{KEYS}, side, user_groups",
+        f"{KEYS}, side, {USERS}",
         ["flows"],
         "fig04_round_trip_time",
         "1000 * bin",

@@ -13,7 +13,7 @@ MART = Table(
         Column("side", pa.string(), "access or internet", required=True),
         SECONDS_BIN,
         FLOW_COUNT,
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("rtt_sum", pa.float64(), "sum of their RTTs", "s", required=True),
     ),
     group_columns=("hour", "side"),

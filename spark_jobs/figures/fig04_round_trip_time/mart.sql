@@ -13,6 +13,7 @@ select
     floor(rtt * 100) / 100 as bin,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     sum(rtt) as rtt_sum
 from handshake_rtts
 where rtt is not null

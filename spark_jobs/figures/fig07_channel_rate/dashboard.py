@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import cumulative, histogram, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, rate_histogram
-from spark_jobs.figures.dashboard_sql import KEYS, share_of_series, sum_by
+from spark_jobs.figures.dashboard_sql import KEYS, USERS, share_of_series, sum_by
 from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.metrics.numbers import numbers_of
 from spark_jobs.figures.names import SHOWN_BINS
@@ -12,9 +12,10 @@ CHANNEL_RATE = Dataset(
     "channel_rate",
     rate_histogram(
         "fig07_channel_rate",
-        f"{KEYS}, user_groups",
+        f"{KEYS}, {USERS}",
         ["seconds", "periods", "ip_bytes"],
         SHOWN_BINS,
+        "exp((bin + 0.5) / 100)",
     ),
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),

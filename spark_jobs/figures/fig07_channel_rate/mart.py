@@ -12,7 +12,7 @@ MART = Table(
         *place_and_time("the period starts"),
         RATE_BIN,
         Column("periods", pa.int64(), "number of measurement periods", "periods", required=True),
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
         Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
     ),

@@ -5,6 +5,7 @@ select
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as periods,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     sum(seconds) as seconds,
     sum(ip_bytes) as ip_bytes
 from rate_periods

@@ -18,7 +18,7 @@ from spark_jobs.figures.page_elements import (
     group_rows,
     share_bars,
 )
-from spark_jobs.figures.rates import bin_rate, bin_width, histogram, step_line
+from spark_jobs.figures.rates import RESOLUTION, bin_rate, bin_width, histogram, step_line
 from spark_jobs.figures.samples import BINS, are_enough, column, distributions, quantile, share
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import UNKNOWN, Estimate
@@ -87,7 +87,7 @@ def _histogram(
 ) -> Section:
     figure, table, peak_table = go.Figure(), [], []
     by_network = group_rows(rows, "network")
-    width = bin_width(rows, "seconds") if rows else 1000.0
+    width = bin_width(samples)
     for network in selection.networks:
         members = by_network.get((network.name,), [])
         if not members:
@@ -105,7 +105,7 @@ def _histogram(
         )
         if not are_enough(network_samples):
             continue
-        x, y = histogram(members, "seconds", width)
+        x, y = histogram(network_samples, width)
         figure.add_trace(step_line(x, y, network.name, network.colour))
         by_peak = (
             _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
@@ -152,8 +152,9 @@ def _histogram(
         "Each period has more data in flight than the path holds, and no loss, reordering or "
         "retransmission; its ACKs give the time. A peak stands out from the valleys beside it by "
         "half its height. If the peaks are multiples of one rate, that is the rate of one time "
-        "slot. Shares and quantiles are of measured time: a period counts with its duration. The "
-        "bins of rates are 2 % wide. " + INTERVALS,
+        "slot. Shares and quantiles are of measured time: a period counts with its duration. "
+        + RESOLUTION
+        + INTERVALS,
         samples=f"{count(sum(row['periods'] for row in rows))} periods",
         figure=figure_html(figure, "Histograms of the channel rate by network", 420),
         tables=[

@@ -1,12 +1,10 @@
 """Fig. 9."""
 
 from spark_jobs.figures.charts import cumulative, histogram
-from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, rate_dataset
+from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, USERS, rate_dataset
 
 PAGE = "giscope-transfers"
-THROUGHPUT = rate_dataset(
-    "throughput", "fig09_throughput", "counted, user_groups", "mean throughput"
-)
+THROUGHPUT = rate_dataset("throughput", "fig09_throughput", f"counted, {USERS}", "mean throughput")
 ROWS = [
     [
         histogram("Fig. 9. Throughput of single, large TCP connections", THROUGHPUT,

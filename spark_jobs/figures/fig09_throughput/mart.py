@@ -18,7 +18,7 @@ MART = Table(
         COUNTED_BYTES,
         RATE_BIN,
         FLOW_COUNT,
-        USER_GROUPS,
+        *USER_GROUPS,
         sum_of("throughput", "single-flow throughputs", "bit/s"),
     ),
     group_columns=("hour", "counted"),

@@ -14,6 +14,7 @@ select
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     sum(rate) as throughput_sum
 from rates
 where rate > 0

@@ -8,6 +8,7 @@ from spark_jobs.figures.rates import (
     COUNTED,
     HEADINGS,
     LINES,
+    RESOLUTION,
     bin_width,
     connection_count,
     dashed_step,
@@ -24,26 +25,19 @@ PAPER = (
 
 def sections(selection: Selection) -> list[Section]:
     """Return Fig. 9: throughput of single transfers."""
-    rows = selection.rows("""
-        select network, counted, bin, sum(flows)::bigint as flows
-        from fig09_throughput group by all order by bin
-    """)
-    samples = group_rows(
-        distributions(selection, "throughput", "throughput_received"), "network", "measure"
-    )
+    rows = distributions(selection, "throughput", "throughput_received")
+    samples = group_rows(rows, "network", "measure")
     figure, table = go.Figure(), []
-    width = bin_width(rows, "flows") if rows else 1000.0
-    groups = group_rows(rows, "network", "counted")
+    width = bin_width(rows)
     for network in selection.networks:
         for counted, (label, dash) in COUNTED.items():
-            members = groups.get((network.name, counted), [])
             measure = "throughput" if counted == "passed" else "throughput_received"
             user_samples = samples.get((network.name, measure), [])
-            if members:
+            if user_samples:
                 table.append([network.name, label, *table_numbers(user_samples)])
             if are_enough(user_samples):
                 name = f"{network.name} {label}"
-                figure.add_trace(dashed_step(name, network.colour, dash, members, width))
+                figure.add_trace(dashed_step(name, network.colour, dash, user_samples, width))
     figure.update_xaxes(title_text="Throughput [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of connections per {width / 1000:g} kbit/s",
@@ -55,10 +49,13 @@ def sections(selection: Selection) -> list[Section]:
             anchor="fig09",
             title="Fig. 9. Throughput of single, large TCP connections",
             source="INFOCOM 2004, Section VI.A",
-            caption="Single connections (no other traffic of the user) above 100 KiB with one "
-            "request and its response. Throughput is IP bytes over the time from the ACK of the "
-            "first to the ACK of the last data packet. " + LINES + INTERVALS,
-            samples=f"{count(connection_count(rows))} connections",
+            caption="Single connections (no other traffic of the user) above 100 KiB of distinct "
+            "payload with one request and its response. Throughput is IP bytes over the time from "
+            "the ACK of the first to the ACK of the last data packet. "
+            + LINES
+            + RESOLUTION
+            + INTERVALS,
+            samples=f"{count(connection_count(rows, 'throughput'))} connections",
             figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
             tables=[NumberTable(["network", "counted", *HEADINGS], table)],
             notes=[PAPER],

@@ -47,7 +47,8 @@ def sections(selection: Selection) -> list[Section]:
             title="Fig. 10. Average throughput and goodput by packet loss",
             source="INFOCOM 2004, Section VI.A",
             caption="Single request–response connections (no other traffic of the user) above "  # noqa: RUF001
-            "100 KiB, by the share of the sent data packets that were lost on either side of Gi. "
+            "100 KiB of distinct payload, by the share of the sent data packets that were lost on "
+            "either side of Gi. "
             "The paper shows the first three classes. Throughput at Gi counts lost bytes, as in "
             "the paper, and may rise with loss. Throughput at the mobile counts only bytes that "
             "arrived. " + INTERVALS,

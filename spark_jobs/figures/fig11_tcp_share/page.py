@@ -47,8 +47,9 @@ def sections(selection: Selection) -> list[Section]:
             title="Fig. 11. Background traffic during TCP connections",
             source="INFOCOM 2004, Section VI.B",
             caption="The connection's share of all bytes that the user received from the first to "
-            "the last data packet of a connection above 100 KiB: Btcp / (Btcp + Bother). 1: the "
-            "user received no other bytes meanwhile. Each bar is 1/20 wide. " + INTERVALS,
+            "the last data packet of a connection above 100 KiB of distinct payload: Btcp / (Btcp "
+            "+ Bother). 1: the user received no other bytes meanwhile. Each bar is 1/20 wide. "
+            + INTERVALS,
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             figure=figure_html(
                 figure, "Histogram of the connection's share of its user's bytes", 380

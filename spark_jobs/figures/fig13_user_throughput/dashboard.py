@@ -2,15 +2,16 @@
 
 from spark_jobs.figures.charts import bars, cumulative, histogram
 from spark_jobs.figures.dashboard_parts import label_sql
-from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, rate_dataset
+from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, USER_GROUPS, rate_dataset
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 
 PAGE = "giscope-transfers"
 USER_THROUGHPUT = rate_dataset(
     "user_throughput",
     "fig13_user_throughput",
-    f"counted, user_groups, {label_sql('background_thirds', LEVELS)} as level",
+    f"counted, {USER_GROUPS}, {label_sql('background_thirds', LEVELS)} as level",
     "mean user throughput",
+    "mean",
 )
 ROWS = [
     [

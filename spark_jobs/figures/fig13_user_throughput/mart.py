@@ -8,14 +8,14 @@ from spark_jobs.figures.mart_columns import (
     FLOW_COUNT,
     PLACE_AND_TIME,
     RATE_BIN,
-    USER_GROUPS,
+    USER_GROUP,
     sum_of,
 )
 
 MART = Table(
     "fig13_user_throughput",
-    "the large transfers of one level of background traffic and one bin of user "
-    "throughput (Fig. 13)",
+    "the large transfers of one level of background traffic, one bin of user throughput "
+    "and one user group (Fig. 13)",
     (
         *PLACE_AND_TIME,
         Column(
@@ -29,7 +29,7 @@ MART = Table(
         COUNTED_BYTES,
         RATE_BIN,
         FLOW_COUNT,
-        USER_GROUPS,
+        USER_GROUP,
         sum_of("user_throughput", "user throughputs", "bit/s"),
     ),
     group_columns=("hour", "background_thirds", "counted"),

@@ -1,7 +1,7 @@
 -- Fig. 13: does a user receive faster when there is background traffic beside a large transfer?
 -- One row: the large transfers of one network, date, local hour, level of background traffic, kind
--- of bytes counted (those that passed Gi, as in the paper, or those that arrived) and user
--- throughput, in bins of 1 %.
+-- of bytes counted (those that passed Gi, as in the paper, or those that arrived), user throughput,
+-- in bins of 1 %, and user group.
 with rates as (
     select *, 'passed' as counted, user_throughput as rate
     from connections
@@ -15,7 +15,7 @@ select
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    bit_or(user_bit) as user_groups,
+    user_group,
     sum(rate) as user_throughput_sum
 from rates
 where rate > 0

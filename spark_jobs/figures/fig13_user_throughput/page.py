@@ -9,6 +9,7 @@ from spark_jobs.figures.rates import (
     COUNTED,
     HEADINGS,
     LINES,
+    RESOLUTION,
     bin_width,
     connection_count,
     dashed_step,
@@ -26,17 +27,9 @@ PAPER = (
 
 def sections(selection: Selection) -> list[Section]:
     """Return Fig. 13: user throughput by level of background traffic."""
-    rows = selection.rows("""
-        select network, background_thirds as level, counted, bin, sum(flows)::bigint as flows
-        from fig13_user_throughput group by all order by bin
-    """)
-    samples = group_rows(
-        distributions(selection, "user_throughput", "user_throughput_received"),
-        "network",
-        "measure",
-        "category",
-    )
-    levels = sorted({row["level"] for row in rows}, reverse=True) or [0]
+    rows = distributions(selection, "user_throughput", "user_throughput_received")
+    samples = group_rows(rows, "network", "measure", "category")
+    levels = sorted({int(row["category"]) for row in rows}, reverse=True) or [0]
     figure = make_subplots(
         rows=len(levels),
         cols=1,
@@ -44,20 +37,18 @@ def sections(selection: Selection) -> list[Section]:
         vertical_spacing=0.09,
         subplot_titles=[LEVELS[level] for level in levels],
     )
-    width = bin_width(rows, "flows") if rows else 1000.0
-    groups = group_rows(rows, "network", "level", "counted")
+    width = bin_width(rows)
     table = []
     for place, level in enumerate(levels, 1):
         for network in selection.networks:
             for counted, (label, dash) in COUNTED.items():
-                members = groups.get((network.name, level, counted), [])
                 measure = "user_throughput" + ("" if counted == "passed" else "_received")
                 user_samples = samples.get((network.name, measure, str(level)), [])
-                if members:
+                if user_samples:
                     table.append([LEVELS[level], network.name, label, *table_numbers(user_samples)])
                 if are_enough(user_samples):
                     name = f"{network.name} {label}"
-                    trace = dashed_step(name, network.colour, dash, members, width)
+                    trace = dashed_step(name, network.colour, dash, user_samples, width)
                     figure.add_trace(trace, row=place, col=1)
     in_legend: set[str] = set()
     for trace in figure.data:
@@ -84,11 +75,12 @@ def sections(selection: Selection) -> list[Section]:
             anchor="fig13",
             title="Fig. 13. User throughput by background traffic",
             source="INFOCOM 2004, Section VI.B",
-            caption="All bytes that a user received during a connection above 100 KiB, over the "
-            "time from the ACK of the connection's first to the ACK of its last data packet: R = 8 "
-            "(Btcp + Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels "  # noqa: RUF001
-            "without connections are left out. " + LINES + INTERVALS,
-            samples=f"{count(connection_count(rows))} connections",
+            caption="All bytes that a user received during a connection above 100 KiB of distinct "
+            "payload, over the time from the ACK of its first to that of its last data packet: "
+            "R = 8 (Btcp + Bother) / (T2ack − T1ack). "  # noqa: RUF001
+            "Levels: the share of background bytes. Levels "
+            "without connections are left out. " + LINES + RESOLUTION + INTERVALS,
+            samples=f"{count(connection_count(rows, 'user_throughput'))} connections",
             figure=figure_html(
                 figure,
                 "Histograms of user throughput by level of background traffic",

@@ -2,14 +2,14 @@
 
 from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
-from spark_jobs.figures.dashboard_sql import KEYS
+from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.largest_rtt_by_user.numbers import BY_HOUR, LONG_RTT_S
 
 PAGE = "giscope-why"
 LARGEST_RTTS = Dataset(
     "largest_rtts",
     f"""
-select {KEYS}, user_groups, links,
+select {KEYS}, {USERS}, links,
     unnest({list(LONG_RTT_S)}) as above,
     unnest([{", ".join(ratio.numerator for ratio in BY_HOUR.ratios)}]) as longer
 from largest_rtt_by_user

@@ -17,7 +17,7 @@ MART = Table(
             "the wait in the full queue in s (links.queue_s)",
             "there were too few losses to infer it",
         ),
-        USER_GROUPS,
+        *USER_GROUPS,
         Column(
             "links",
             pa.int64(),

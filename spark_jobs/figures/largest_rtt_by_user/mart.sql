@@ -9,6 +9,7 @@ select
         when queue_s is not null then cast(floor(10 * ln(greatest(queue_s, 1e-6))) as int)
     end as queue_bin,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     count(*) as links,
     sum(rtt_max) as rtt_max_sum,
     sum(rtt_min) as rtt_min_sum,

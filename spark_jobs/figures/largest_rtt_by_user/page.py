@@ -124,7 +124,7 @@ def _largest_row(hours: Hours, above: Row, full_queue: list[dict]) -> list[str]:
         hours.label,
         count(sum(row["samples"] for row in hours.rows)),
         *(SECONDS.estimate(quantile(hours.rows, q)) for q in (0.5, 0.9)),
-        SECONDS.text(exp((max(row["bin"] for row in hours.rows) + 1) / BINS)),
+        SECONDS.text(max(row["highest"] for row in hours.rows)),
         *above.texts,
         SECONDS.estimate(quantile(full_queue, 0.5), bool(full_queue)),
     ]

@@ -4,7 +4,7 @@ from schemas.flows import LIMITS
 from spark_jobs.figures.charts import bars, share_bars
 from spark_jobs.figures.colours import by_hours
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS
+from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USERS
 from spark_jobs.figures.limits_by_window.numbers import (
     LIMIT_COLOURS,
     LIMIT_LABELS,
@@ -36,7 +36,7 @@ BY_WINDOW = Dataset(
     f"""
 select *, {MSS_CLASS} || ', ' || hours as segment
 from (
-    select {KEYS}, mss, window_segments, parallel, user_groups,
+    select {KEYS}, mss, window_segments, parallel, {USERS},
         user_throughput_flows as flows, user_throughput_flows, user_throughput_sum
     from limits_by_window where {WINDOWS.where}
 )

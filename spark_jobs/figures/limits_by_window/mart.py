@@ -46,7 +46,7 @@ MART = Table(
             "Kohlwes, Riihijärvi and Mähönen, Figs. 4, 6 and 7",
         ),
         FLOW_COUNT,
-        USER_GROUPS,
+        *USER_GROUPS,
         *(
             Column(
                 f"limited_{limit}",

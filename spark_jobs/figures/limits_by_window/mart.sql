@@ -22,6 +22,7 @@ select
     least(parallel, 1 + nth_bit(highest_bit(parallel - 1))) as parallel,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     sum(limited_channel) as limited_channel,
     sum(limited_receiver) as limited_receiver,
     sum(limited_recovery) as limited_recovery,

@@ -110,11 +110,12 @@ def _windows_section(selection: Selection) -> Section:
         title="Throughput by window, segment size and parallel connections",
         source="Kohlwes, Riihijärvi and Mähönen (the UMTS study), Figs. 5 to 7",
         hours="peak and off-peak separately",
-        caption="Mean throughput of users during their connections above 100 KiB, by the mobile's "
-        "largest window in segments. One connection: the user has no other at the same time. "
-        "Parallel connections: the user has others, whose bytes count, too. Segments are small "
-        f"below {MIN_MEDIUM_MSS} B, large from {MIN_LARGE_MSS} B. If a line is level, the window "
-        f"is large enough. A point has at least {MIN_SAMPLES} connections. " + NO_INTERVALS,
+        caption="Mean throughput of users during their connections above 100 KiB of distinct "
+        "payload, by the mobile's largest window in segments. One connection: the user has no "
+        "other at the same time. Parallel connections: the user has others, whose bytes count, "
+        f"too. Segments are small below {MIN_MEDIUM_MSS} B, large from {MIN_LARGE_MSS} B. If a "
+        "line is level, the window is large enough. A point has at least "
+        f"{MIN_SAMPLES} connections. " + NO_INTERVALS,
         samples=f"{count(sum(row['flows'] for row in rows))} connections above 100 KiB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],

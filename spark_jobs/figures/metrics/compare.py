@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.errors import UserError
+from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.mart_sql import SMALL_VIEWS, view_statements
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.selection import Selection, ShownNetwork
@@ -21,6 +22,8 @@ from spark_jobs.figures.statistics import Difference, Sums, difference, signific
 
 PERIODS = {"peak": "peak", "off-peak": "off_peak", "other": "other"}
 OPTIONS = ("sack", "timestamps", "mss", "window")
+MEASURES = f"(select * replace ({common_user_group('metrics')} as user_group) from metrics)"
+"""The mart `metrics`, with the same kind of user groups on all days of a network."""
 SUMS_COLUMNS = ("numerator", "denominator", "measured", "user_group")
 KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
@@ -151,7 +154,7 @@ def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Com
     has no options.
     """
     options = first.options or second.options
-    source = _measures_by_options(selection) if options else "metrics"
+    source = _measures_by_options(selection) if options else MEASURES
     min_users = _min_users(selection) if options else {}
     first_sums, second_sums = (
         _sums(selection, source, subset.where, min_users) for subset in (first, second)
@@ -201,12 +204,13 @@ def network_pairs(
 
 
 def _measures_by_options(selection: Selection) -> str:
-    """Return a subquery like the mart `metrics`, with a row for each connection and its options."""
+    """Return a subquery like MEASURES, with a row for each connection and its options."""
     for statement in view_statements(stored=SMALL_VIEWS):
         selection.connection.execute(statement)
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
-        select metric_terms.*, network, date, country, access, hour, period, 1 as measured
+        select metric_terms.* replace ({common_user_group("user_days")} as user_group),
+            network, date, country, access, hour, period, 1 as measured
         from metric_terms
         join local_hours on local_hours.local_hour = metric_terms.local_hour
         where network in ({names})
@@ -248,7 +252,7 @@ def sums_by(
 ) -> list[tuple[tuple, Sums]]:
     """Return (values of the keys, Sums) of the source's rows that meet a condition.
 
-    source: a table, view or subquery with the columns of the mart `metrics`. User groups keep their
+    source: a table, view or subquery with the columns of MEASURES. User groups keep their
     numbers of the source (`user_group`), so that a network's group has one number in all subsets.
     """
     answer = selection.connection.sql(f"""

@@ -16,7 +16,9 @@ from spark_jobs.figures.dashboard_parts import (
     if_enough_data,
     literal,
 )
+from spark_jobs.figures.dashboard_sql import USER_GROUPS, USERS
 from spark_jobs.figures.format import Unit
+from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.mart import MART
@@ -57,7 +59,8 @@ with {UNITS_CTE}, spans(days, since) as (
     select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
     from (values {_values_sql(list(SPANS.items()))}) as lengths(days, length)
 ), daily as (
-    select network, country, access, metric, period, user_group, date,
+    select network, country, access, metric, period, date,
+        {common_user_group("metrics")} as user_group,
         sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
     from metrics where period in ('peak', 'off_peak') {DATES_MARK} group by all
 ), user_groups as (
@@ -145,14 +148,14 @@ with {UNITS_CTE}, days as (
     from metrics group by network, country, access, metric
 ), cells as (
     select network, country, access, metric, date, hour, {HOURS_SQL} as hours,
-        1::ubigint << user_group as user_groups, measured, numerator, denominator
+        {USER_GROUPS}, measured, numerator, denominator
     from metrics
     union all
-    select *, unnest(range(24)), null, 0, 0, 0, null from days
+    select *, unnest(range(24)), null, null, 0, null, 0, 0, null from days
 )
 select network, date, country, access, hour, hours, format('{{:02d}} h', hour) as local_hour,
-    title || ' [' || unit || ']' as metric, user_groups, measured, numerator * scale as numerator,
-    denominator
+    title || ' [' || unit || ']' as metric, {USERS}, measured,
+    numerator * scale as numerator, denominator
 from cells join units using (metric)
 """,
     [

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from schemas import Column, Table
-from spark_jobs.figures.mart_columns import place_and_time
+from spark_jobs.figures.mart_columns import USER_GROUP, place_and_time
 
 METRICS = {
     "setup_delay": "set-up delay, mean",
@@ -31,12 +31,7 @@ MART = Table(
             "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()),
             required=True,
         ),
-        Column(
-            "user_group",
-            pa.int32(),
-            "one of 64 user groups, by a hash of the user. What happens to one user is alike",
-            required=True,
-        ),
+        USER_GROUP,
         Column(
             "measured",
             pa.int64(),

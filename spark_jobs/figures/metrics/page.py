@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from spark_jobs.figures.metrics.compare import (
+    MEASURES,
     OFF_PEAK,
     PEAK,
     Comparison,
@@ -59,7 +60,7 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
     Values of too few samples are left out.
     """
     values: dict[str, Values] = {network.name: {} for network in selection.networks}
-    for key, sums in sums_by(selection, "metrics", "true", ("network", "metric", column, "date")):
+    for key, sums in sums_by(selection, MEASURES, "true", ("network", "metric", column, "date")):
         network, metric, time, day = key
         if network in values and sums.value is not None:
             of_metric = values[network].setdefault(metric, [])

@@ -38,7 +38,7 @@ MART = Table(
             "the recovery time in s (stalls.recovery)",
             "the data is never acknowledged",
         ),
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("stalls", pa.int64(), "number of stalls", "stalls", required=True),
         Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
         Column(

@@ -12,7 +12,7 @@ located_stalls as (
     select
         first_local_hour + hour as local_hour,
         interruption, ended_by, slow_start, recovery, segments, lost,
-        user_bit,
+        user_group, user_bit,
         epoch_us(end_ts) - epoch_us(start_ts) as us
     from starting
     join located_connections on located_connections.flow_id = starting.flow_id
@@ -25,6 +25,7 @@ select
         when recovery is not null then cast(floor(10 * ln(greatest(recovery, 1e-6))) as int)
     end as bin,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     count(*) as stalls,
     sum(us) / 1e6 as seconds,
     coalesce(sum(cast(round(1e6 * recovery) as bigint)), 0) / 1e6 as recovery_sum,

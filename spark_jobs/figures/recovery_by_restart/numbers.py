@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import SECONDS
-from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.numbers import USERS, Numbers, Ratio
 from spark_jobs.figures.recovery_by_restart.mart import MART
 
 INTERRUPTIONS = {"pause": "pause (reselection, handover)", "flush": "flush (preemption)"}
@@ -25,4 +25,5 @@ NUMBERS = Numbers(
         "ended_by": label_sql("ended_by", RESTARTED_BY),
     },
     counts={"stalls": ("stalls", "stalls"), "recovered": ("", RECOVERED)},
+    aggregates=USERS,
 )  # fmt: skip

@@ -24,7 +24,7 @@ from spark_jobs.figures.recovery_by_restart.numbers import (
 )
 from spark_jobs.figures.retransmissions_by_cause.numbers import ALL
 from spark_jobs.figures.rtt_by_flight.numbers import NUMBERS as RTTS
-from spark_jobs.figures.samples import count_group_bits
+from spark_jobs.figures.samples import USERS_NOTE
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import enough
 
@@ -75,7 +75,7 @@ def sections(selection: Selection) -> list[Section]:
             "data in flight arrived late. Flush: the first data in flight was lost, the rest "
             "arrived. None: all other such stalls. Restarted by: the mobile with an ACK, or the "
             "server with data. Recovered: time from the beginning until all data in flight is "
-            "acknowledged. This table has no confidence intervals.",
+            "acknowledged. This table has no confidence intervals. " + USERS_NOTE,
             samples=f"{count(sum(interrupted.values()))} interruptions",
             tables=[*([restart_table] if restart_table.rows else []), _preemption_table(selection)],
             open_tables=True,
@@ -88,9 +88,8 @@ def _restart_table(selection: Selection, by_hours: list[Hours[Row]]) -> NumberTa
     histograms = group_rows(
         selection.rows(f"""
             select network, period, {NUMBERS.dimensions["interruption"]} as interruption,
-                {NUMBERS.dimensions["ended_by"]} as ended_by, bin, sum(stalls)::bigint as stalls,
-                bit_or(user_groups) as user_groups
-            from (select network, period, interruption, ended_by, bin, stalls, user_groups
+                {NUMBERS.dimensions["ended_by"]} as ended_by, bin, sum(stalls)::bigint as stalls
+            from (select network, period, interruption, ended_by, bin, stalls
                 from recovery_by_restart)
             group by all
         """),
@@ -103,7 +102,7 @@ def _restart_table(selection: Selection, by_hours: list[Hours[Row]]) -> NumberTa
             "interruption",
             "restarted by",
             "stalls",
-            "users, at least",
+            "users",
             *NUMBERS.labels,
             "median",
             "90th percentile",
@@ -128,11 +127,10 @@ def _restart_table(selection: Selection, by_hours: list[Hours[Row]]) -> NumberTa
 
 
 def _restart_cells(row: Row, histogram: list[dict]) -> list[str]:
-    users = count_group_bits(histogram)
-    known = enough(row["recovered"], users)
+    known = enough(row["recovered"], row["users"])
     return [
         count(row["stalls"]),
-        count(users),
+        count(row["users"]),
         *row.texts,
         *(
             SECONDS.text(log_quantile(histogram, "stalls", q)) if known else TOO_FEW

@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import cumulative
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline
-from spark_jobs.figures.dashboard_sql import NETWORK, share_of_series
+from spark_jobs.figures.dashboard_sql import NETWORK, USERS, share_of_series
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.option_pairs import PAIR, PAIR_COLOURS
 from spark_jobs.figures.rto_by_options.numbers import RTOS
@@ -14,10 +14,10 @@ MAX_DRAWN_RTO_S = 60
 RTO_DISTRIBUTION = Dataset(
     "retransmission_timeouts",
     histogram_outline(
-        f"{NETWORK}, hour, hours, series, user_groups",
+        f"{NETWORK}, hour, hours, series, {USERS}",
         ["seconds", "changes"],
         f"""(select {NETWORK}, hour, {HOURS_SQL} as hours, {PAIR} as series,
-        user_groups, seconds, changes,
+        {USERS}, seconds, changes,
         exp(least(bin, floor(10 * ln({MAX_DRAWN_RTO_S})) - 1) / 10) as low
     from rto_by_options where {RTOS} and not backed_off)""",
         "low",

@@ -30,7 +30,7 @@ MART = Table(
             required=True,
         ),
         log_bin("bin", "the measure"),
-        USER_GROUPS,
+        *USER_GROUPS,
         Column(
             "changes",
             pa.int64(),

@@ -10,7 +10,7 @@ located_rtos as (
     select
         first_local_hour + hour as local_hour,
         sack, timestamps, backed_off, rto, duration,
-        user_bit,
+        user_group, user_bit,
         rto / nullif(rtt + rtt_internet_min, 0) as ratio
     from starting
     join located_connections on located_connections.flow_id = starting.flow_id
@@ -26,6 +26,7 @@ select
     if(is_ratio, 'rto_by_rtt', 'rto') as measure,
     cast(floor(10 * ln(value)) as int) as bin,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     count(*) as changes,
     sum(duration) as seconds,
     sum(value * duration) as weighted_sum

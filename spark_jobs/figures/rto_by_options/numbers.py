@@ -1,6 +1,6 @@
 """The RTOs that count, and the share of time in which they were backed off."""
 
-from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.numbers import USERS, Numbers, Ratio
 from spark_jobs.figures.option_pairs import PAIR
 from spark_jobs.figures.rto_by_options.mart import MART
 
@@ -17,4 +17,5 @@ NUMBERS = Numbers(
     {"options": PAIR},
     where=RTOS,
     counts={"changes": ("RTO values", "changes")},
+    aggregates=USERS,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from spark_jobs.figures.page_elements import (
     unless_empty,
 )
 from spark_jobs.figures.rto_by_options.numbers import NUMBERS, RATIOS, RTOS
-from spark_jobs.figures.samples import count_group_bits
+from spark_jobs.figures.samples import USERS_NOTE
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 
@@ -36,7 +36,7 @@ def sections(selection: Selection) -> list[Section]:
     """Return the RTO by TCP options."""
     rows = selection.rows(f"""
         select network, period, {PAIR} as options, bin, sum(changes)::bigint as changes,
-            sum(seconds) as seconds, bit_or(user_groups) as user_groups
+            sum(seconds) as seconds
         from rto_by_options where {RTOS} group by all order by all
     """)
     numbers = {
@@ -59,7 +59,8 @@ def sections(selection: Selection) -> list[Section]:
         "four fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer "
         "expires at the next delay; far above 1, a loss remains undetected for long. Backed off: "
         "doubled after an expiry. This section has no confidence intervals. "
-        f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} RTO values or {MIN_USERS} users.",
+        f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} RTO values or {MIN_USERS} users. "
+        + USERS_NOTE,
         samples=f"{count(sum(row['changes'] for row in rows))} RTO values",
         figure=_rto_figure(by_hours, numbers),
         tables=[
@@ -69,7 +70,7 @@ def sections(selection: Selection) -> list[Section]:
                     "hours",
                     "options",
                     "RTO values",
-                    "users, at least",
+                    "users",
                     "1st quartile",
                     "median",
                     "3rd quartile",
@@ -102,7 +103,7 @@ def _by_pair(hours: Hours) -> dict[str, list[dict[str, Any]]]:
 
 def _rto_cells(rows: list[dict], ratios: list[dict], numbers: Row) -> list[str]:
     """Return the table's numbers for a pair of options."""
-    counts = [count(numbers["changes"]), count(count_group_bits(rows))]
+    counts = [count(numbers["changes"]), count(numbers["users"])]
     if numbers["backed_off"].value is None:
         return [*counts, *[TOO_FEW] * 6]
     ratio = log_quantile(ratios, "seconds", 0.5)

@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric
-from spark_jobs.figures.dashboard_sql import KEYS
+from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.names import FEW_SAMPLES
 from spark_jobs.figures.rtt_by_flight.numbers import COUNTED_SAMPLES, NUMBERS
 
@@ -10,7 +10,7 @@ PAGE = "giscope-why"
 RTT_BY_FLIGHT = Dataset(
     "rtt_by_flight",
     f"""
-select {KEYS}, user_groups, flight, rtt_samples, rtt_sum, queueing_samples, queueing_sum
+select {KEYS}, {USERS}, flight, rtt_samples, rtt_sum, queueing_samples, queueing_sum
 from rtt_by_flight where {COUNTED_SAMPLES}
 """,
     [

@@ -24,7 +24,7 @@ MART = Table(
         ),
         log_bin("bin", "the RTT in s"),
         DELAYED,
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("rtt_samples", pa.int64(), "number of RTT samples", "RTT samples", required=True),
         sum_of("rtt", "RTTs", "s"),
         Column(

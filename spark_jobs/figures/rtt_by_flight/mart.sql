@@ -13,7 +13,7 @@ located_samples as (
         floor(power(2, highest_bit(cast(power(flight + 1e0, 2) as bigint) - 1) / 2)) as flight,
         cast(floor(10 * ln(greatest(rtt, 1e-6))) as int) as bin,
         delayed,
-        located_connections.user_bit,
+        located_connections.user_group, located_connections.user_bit,
         rtt,
         rtt - links.rtt_min as queueing
     from access_samples
@@ -25,6 +25,7 @@ located_samples as (
 select
     local_hour, flight, bin, delayed,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     count(*) as rtt_samples,
     sum(rtt) as rtt_sum,
     count(queueing) as queueing_samples,

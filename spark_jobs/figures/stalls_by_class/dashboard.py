@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import share_bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, label_sql, literal
-from spark_jobs.figures.dashboard_sql import KEYS
+from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.names import paler
 from spark_jobs.figures.stalls_by_class.numbers import NUMBERS, STALL_COLOURS, STALL_LABELS
 
@@ -24,7 +24,7 @@ COLOURS = {
 STALLS = Dataset(
     "stalls",
     f"""
-select {KEYS}, user_groups, {label_sql("class", STALL_LABELS)} as class, stalls, seconds,
+select {KEYS}, {USERS}, {label_sql("class", STALL_LABELS)} as class, stalls, seconds,
     rto_stalls, users_at_once,
     {label_sql("users_at_once", USERS_AT_ONCE, literal(MOST_USERS_AT_ONCE))} as at_once
 from stalls_by_class

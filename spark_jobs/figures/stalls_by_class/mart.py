@@ -30,7 +30,7 @@ MART = Table(
             "zero_window depend on the hosts: they do not count and have null here",
             "users",
         ),
-        USER_GROUPS,
+        *USER_GROUPS,
         Column("stalls", pa.int64(), "number of stalls", "stalls", required=True),
         Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
         Column(

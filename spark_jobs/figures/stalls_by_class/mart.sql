@@ -9,7 +9,7 @@ located_stalls as (
     select
         starting.flow_id, first_local_hour,
         class, lost, slow_start, interruption,
-        first_user_hour, user_bit,
+        first_user_hour, user_group, user_bit,
         first_local_hour + hour as local_hour,
         class not in ('data_unavailable', 'client_idle', 'zero_window') as is_path_stall,
         epoch_us(start_ts) as begin_us,
@@ -57,7 +57,7 @@ counted_stalls as (
     select
         local_hour,
         class,
-        user_bit,
+        user_group, user_bit,
         end_us - located_stalls.begin_us as us,
         (end_us - located_stalls.begin_us) / 1e6 as seconds,
         lost,
@@ -81,6 +81,7 @@ select
     -- The lower edges are 1 and 1 + 2 ^ k: k is the highest bit of n - 1.
     least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
     bit_or(user_bit) as user_groups,
+    user_numbers_of(user_group) as user_numbers,
     count(*) as stalls,
     sum(us) / 1e6 as seconds,
     count(lost) as lost_stalls,

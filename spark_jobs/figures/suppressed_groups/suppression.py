@@ -2,10 +2,11 @@
 
 Such a group could identify a person. A group is the rows of one network's day that share the
 mart's group columns (`Table.group_columns`), the local hour or the period among them; bins of
-histograms are values in a group. The users of a group are counted by user groups. There are never
-more user groups than users, so no group with too few users is kept, but a group with enough users
-may be left out. Sums over days and hours have no fewer users than each of their parts. A mart
-without user groups is of single connections, so each of its groups has one user.
+histograms are values in a group. On a day with many users, the users of a group are counted by user
+groups (mart_columns.py). There are never more user groups than users, so no group with too few
+users is kept, but a group with enough users may be left out. Sums over days and hours have no fewer
+users than each of their parts. A mart without user groups is of single connections, so each of its
+groups has one user.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import Table
+from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP, USER_GROUPS
 from spark_jobs.figures.suppressed_groups.table import SUPPRESSED_GROUPS
 
 NETWORK_DAY_COLUMNS = ("network", "date", "country", "access")
@@ -60,8 +62,7 @@ def _threshold_rows(min_users: Mapping[str, int]) -> pa.Table:
 
 
 def _user_count(table: Table) -> str:
-    """Return the SQL of a lower bound of the number of users of a group."""
-    columns = {column.name for column in table.columns}
-    if "user_group" in columns:
-        return "count(distinct user_group)"
-    return "bit_count(bit_or(user_groups))" if "user_groups" in columns else "1"
+    """Return the SQL of the number of users of a group, or of a lower bound (see USER_COUNT)."""
+    if USER_GROUP in table.columns:
+        return f"count(distinct {USER_GROUP.name})"
+    return USER_COUNT if USER_GROUPS[0] in table.columns else "1"

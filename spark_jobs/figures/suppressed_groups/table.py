@@ -16,8 +16,8 @@ SUPPRESSED_GROUPS = Table(
         Column(
             "min_users",
             pa.int32(),
-            "minimum number of users of a group that is kept. Users are counted by user "
-            "groups, of which there are at most as many",
+            "minimum number of users of a group that is kept. On days with many users, "
+            "they are counted by user groups, of which there are at most as many",
             "users",
             required=True,
         ),

@@ -8,7 +8,8 @@ from spark_jobs.figures.table1_summary.numbers import NUMBERS
 PAGE = "giscope-overview"
 CONNECTIONS = Dataset(
     "connections",
-    f"select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period) from table1_summary",
+    f"""select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period, user_group)
+    from table1_summary""",
     [
         Metric("flows", "sum(flows)", "TCP connections", ",d"),
         Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes, downlink [B]", ".3s"),

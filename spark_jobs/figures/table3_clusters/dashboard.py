@@ -5,7 +5,7 @@ from dataclasses import replace
 from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.colours import by_hours
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, enough_data
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS
+from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS, USERS
 from spark_jobs.figures.format import TOO_FEW
 from spark_jobs.figures.table3_clusters.numbers import (
     FIGURES,
@@ -27,7 +27,7 @@ def _clusters(option: str) -> str:
     """Return SQL of goodput by an option's value, in each cluster of other options and in all."""
     others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
     return f"""
-select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, '{option}' as option,
+select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, '{option}' as option,
     "{option}" as value, unnest([{others}, 'overall']) as cluster
 from named where "{option}" is not null"""
 
@@ -44,7 +44,7 @@ select *, list_position({VALUES}, value) as place, value || ', ' || hours as val
 from (
 {" union all ".join(map(_clusters, OPTIONS))}
 union all
-select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, 'overall', 'overall',
+select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, 'overall', 'overall',
     'overall'
 from named
 )

@@ -11,6 +11,7 @@ from itertools import product
 import plotly.graph_objects as go
 
 from spark_jobs.figures.format import INTERVALS, KBITS, PERCENT, TOO_FEW, count
+from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -94,8 +95,9 @@ def _groups(selection: Selection) -> dict[str, Rows]:
     """Return the mart's rows by access technology, with options' values as in option_effects."""
 
     def compute() -> dict[str, Rows]:
-        rows = selection.rows("""
-            select access, network, user_group, hour, size_class, rate_bin, mss_class as mss,
+        rows = selection.rows(f"""
+            select access, network, {common_user_group("table3_clusters")} as user_group, hour,
+                size_class, rate_bin, mss_class as mss,
                 window_class as window, if(sack, 'yes', 'no') as sack,
                 if(timestamps, 'yes', 'no') as timestamps,
                 sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum,
