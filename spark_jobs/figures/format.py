@@ -27,7 +27,7 @@ MAX_PLACES = 4
 INTERVALS = (
     f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
     f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or a mean of "
-    f"fewer than {MIN_EFFECTIVE_GROUPS:g} effective users, as a user with more samples counts more."
+    f"fewer than {MIN_EFFECTIVE_GROUPS:g} effective users (one with more samples counts more)."
 )
 """Sentences for captions: the meaning of the brackets, and the condition for "too few"."""
 

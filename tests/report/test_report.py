@@ -128,7 +128,7 @@ def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[f
 
 def value_and_interval(text: str) -> tuple[float, float, float]:
     """Read a value and the ends of its interval."""
-    low, high = (float(end) for end in re.search(r"\((.*) … (.*)\)", text).groups())
+    low, high = map(value, re.search(r"\((.*) … (.*)\)", text).groups())
     return value(text), low, high
 
 
