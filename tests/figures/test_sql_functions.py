@@ -40,6 +40,20 @@ def agree(found: dict[str, float | None], *expected: float | None) -> None:
     np.testing.assert_allclose(*pairs, rtol=1e-12)
 
 
+def test_means_of_rows_are_those_of_the_sums_by_user(connection):
+    """A user has a row in each half; a mean of few users is null in both."""
+    sums = "select r, g, sum(part) as part, sum(whole) as whole, sum(samples) as samples from sums"
+    columns = "list(g::ubigint), list(part), list(whole), list(samples)"
+    of_rows = lists(connection, f"mean_of_rows({columns})")
+    of_users = connection.sql(f"""
+        select mean_interval(list(part), list(whole), list(samples)).value
+        from ({sums} group by r, g) group by r order by r
+    """).fetchall()
+    found, expected = (np.array(rows, float) for rows in (of_rows, of_users))
+    assert 100 < np.isnan(expected).sum() < 2000
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("function", [mean, share])
 def test_intervals_are_those_of_python(connection, function):
     arguments = "list(part), list(whole), list(samples)"
