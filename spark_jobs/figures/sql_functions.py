@@ -29,7 +29,7 @@ TRANSFERS: Any = (
     "flows BIGINT, log_goodput_sum DOUBLE)[]"
 )
 EFFECT = {
-    **dict.fromkeys(("effect", "connections", "rated", "users"), "VARCHAR"),
+    **dict.fromkeys(("comparison", "connections", "rated", "users"), "VARCHAR"),
     **dict.fromkeys(("raw", "adjusted", "verdict"), "VARCHAR"),
     **dict.fromkeys(("estimate", "low", "high"), "DOUBLE"),
     "significant": "BOOLEAN",

@@ -99,7 +99,8 @@ def _options_anchor(selection: Selection) -> str:
 def _options(selection: Selection) -> str:
     """Return the options whose adjusted effect is beyond chance, by access technology."""
     texts = [
-        f"{access_name(access)}: {effect['effect']} {PERCENT.change(effect['estimate'])} goodput"
+        f"{access_name(access)}: {effect['comparison']} "
+        f"{PERCENT.change(effect['estimate'])} goodput"
         for access, effects in option_effects(selection).items()
         for effect in effects
         if effect["significant"]

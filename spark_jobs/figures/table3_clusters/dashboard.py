@@ -112,10 +112,11 @@ def _figure(figure: Figure) -> Chart:
 
 
 ROWS = [
-    [Text(EFFECTS_CAPTION, height=10)],
+    [Text(EFFECTS_CAPTION, height=12)],
     [
-        table(f"{EFFECTS_TITLE}, with 95 % intervals", EFFECTS, ["access", "effect"],
-              [name for name in EFFECT_HEADINGS if name != "effect"], order="access || place"),
+        table(f"{EFFECTS_TITLE}, with 95 % intervals", EFFECTS, ["access", "comparison"],
+              [name for name in EFFECT_HEADINGS if name != "comparison"],
+              order="access || place", height=44),
     ],
     [
         table("Table III. Goodput by TCP options, with 95 % intervals",

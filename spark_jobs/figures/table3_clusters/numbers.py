@@ -67,7 +67,7 @@ from (
 """
 EFFECTS_TITLE = "Effects of TCP options on goodput, all hours"
 EFFECT_HEADINGS = {
-    "effect": "option",
+    "comparison": "comparison",
     "adjusted": "effect (95 % interval)",
     "verdict": "verdict",
     "connections": "connections, with / without",

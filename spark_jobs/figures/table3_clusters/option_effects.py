@@ -175,7 +175,7 @@ class Effect:
         first, second = self.sides
         known = Difference() if self.rated_differ else self.adjusted
         return {
-            "effect": self.contrast.name,
+            "comparison": self.contrast.name,
             "connections": f"{count(first.transfers)} / {count(second.transfers)}",
             "rated": f"{count(first.rated_transfers)} / {count(second.rated_transfers)}",
             "users": f"{count(first.users)} / {count(second.users)}",

@@ -61,17 +61,12 @@ SAMPLE = (
 HEADROOM = 1.6
 """Height of the axis, in heights of the highest bar."""
 TABLE_ROWS = [
+    *(("mss", label) for label in (*LABELS["mss"].values(), OTHER_MSS)),
     *(
-        (option, LABELS[option][value])
-        for option, values in (
-            ("mss", ("low", "high")),
-            ("sack", ("yes", "no")),
-            ("timestamps", ("yes", "no")),
-            ("window", ("low", "med", "high")),
-        )
-        for value in values
+        (option, label)
+        for option in ("sack", "timestamps", "window")
+        for label in LABELS[option].values()
     ),
-    ("mss", OTHER_MSS),
     ("", "overall"),
 ]
 """Rows of Table III: option and label."""
@@ -130,8 +125,8 @@ def _table_section(access: str, found: Goodputs, effects: Rows) -> Section:
         + INTERVALS,
         samples=f"{count(flows)} connections of {', '.join(found.by_network)}",
         tables=[
-            NumberTable([*headings, *(PAPER_HEADINGS if of_paper else [])], rows),
             _effects_table(effects),
+            NumberTable([*headings, *(PAPER_HEADINGS if of_paper else [])], rows, "Mean goodput"),
         ],
         collapsed_tables=networks if len(networks) > 1 else [],
         open_tables=True,
