@@ -250,6 +250,20 @@ def test_intervals_contain_the_true_effect_as_often_as_they_claim(users, without
     assert 0.92 <= np.mean(contained) <= (0.98 if users > 20 else 1)
 
 
+def test_effects_are_exact_without_noise():
+    """All transfers have a rate: those with a rate differ from no others, not even by rounding."""
+    rows = synthetic_transfers(4, 60, {})
+    for row in rows:
+        row["log_goodput_sum"] = row["rate_bin"] / 100 + 0.2 * (row["sack"] == "yes")
+    found = {effect.contrast.name: effect for effect in effects(rows)}
+    assert found[SACK].adjusted.estimate == pytest.approx(math.expm1(0.2))
+    assert found[SACK].verdict == "the data support a gain"
+    del found[SACK]
+    assert all(effect.adjusted.estimate == 0 for effect in found.values())
+    assert not any(effect.rated_differ for effect in found.values())
+    assert all(effect.verdict.startswith("no difference") for effect in found.values())
+
+
 def test_effects_of_few_users_are_null():
     effect = effect_named(synthetic_transfers(50, 8, {}), SACK)
     assert effect.raw.estimate is effect.raw.low is None

@@ -86,7 +86,7 @@ BINS_PER_UNIT = 100
 SINGULAR = 1e-10
 """Size of an eigenvalue, relative to the largest, that is taken for zero."""
 ROUNDING = 1e-9
-"""Standard error that is taken for zero: no user differs from another."""
+"""Size of a difference of logarithms that is taken for zero."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Effect:
 
     @property
     def verdict(self) -> str:
-        """What the data say of the effect, in words."""
+        """The conclusion from the data, in words."""
         users = min(side.users for side in self.sides)
         rated_users = min(side.rated_users for side in self.sides)
         if users < MIN_GROUPS:
@@ -309,12 +309,14 @@ def _differences(values: np.ndarray, users: Sequence[int]) -> list[Difference]:
     users: number of groups on the smaller side of each contrast.
     """
     groups = len(values) - 1
+    values = np.where(np.abs(values) < ROUNDING, 0, values)
     estimate, without = values[0], values[1:]
     error = np.sqrt((groups - 1) / groups * ((without - estimate) ** 2).sum(axis=0))
-    error[(np.array(users) < MIN_GROUPS) | (error < ROUNDING)] = np.nan
+    error[np.array(users) < MIN_GROUPS] = np.nan
     freedom = np.minimum(2 * np.array(users) - 2, groups - 1)
     half_width = t_quantile(freedom) * error
-    p = 2 * scipy.special.stdtr(np.maximum(freedom, 1), -np.abs(estimate) / error)
+    deviates = np.abs(estimate) / np.maximum(error, ROUNDING)
+    p = 2 * scipy.special.stdtr(np.maximum(freedom, 1), -deviates)
     significant = p < limits_of_chance(p, np.zeros(len(p), np.int64), 1)
     ends = np.expm1([estimate, estimate - half_width, estimate + half_width]).T.tolist()
     return [
