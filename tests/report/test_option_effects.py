@@ -247,7 +247,7 @@ def test_intervals_contain_the_true_effect_as_often_as_they_claim(users, without
         if found.low is not None:
             contained.append(found.low <= math.expm1(0.1) <= found.high)
     assert len(contained) > 60
-    assert 0.92 <= np.mean(contained) <= (0.98 if users > 20 else 1)
+    assert 0.92 <= np.mean(contained) <= (0.98 if users > (40 if without_rate else 20) else 1)
 
 
 def test_effects_are_exact_without_noise():
