@@ -116,7 +116,7 @@ ROWS = [
     [
         table(f"{EFFECTS_TITLE}, with 95 % intervals", EFFECTS, ["access", "comparison"],
               [name for name in EFFECT_HEADINGS if name != "comparison"],
-              order="access || place", height=44),
+              order="access || place", height=56),
     ],
     [
         table("Table III. Goodput by TCP options, with 95 % intervals",

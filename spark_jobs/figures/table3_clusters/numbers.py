@@ -72,7 +72,7 @@ EFFECT_HEADINGS = {
     "verdict": "verdict",
     "connections": "connections, with / without",
     "rated": "with a known channel rate",
-    "users": "users",
+    "users": "user groups",
     "raw": "raw difference",
 }
 """Headings of the columns of EFFECTS_SQL that report and dashboards show."""
