@@ -23,6 +23,19 @@ from duckdb.func import ARROW, SPECIAL
 NUMBERS: Any = "DOUBLE[]"
 INTERVAL = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE)"
 DIFFERENCE = "STRUCT(first DOUBLE, second DOUBLE, low DOUBLE, high DOUBLE, p DOUBLE)"
+TRANSFERS: Any = (
+    "STRUCT(access VARCHAR, network VARCHAR, hour INTEGER, size_class INTEGER, user_group INTEGER, "
+    'rate_bin INTEGER, mss VARCHAR, "window" VARCHAR, sack VARCHAR, timestamps VARCHAR, '
+    "flows BIGINT, log_goodput_sum DOUBLE)[]"
+)
+EFFECT = {
+    **dict.fromkeys(("comparison", "connections", "rated", "users"), "VARCHAR"),
+    **dict.fromkeys(("raw", "adjusted", "verdict"), "VARCHAR"),
+    **dict.fromkeys(("estimate", "low", "high"), "DOUBLE"),
+    "significant": "BOOLEAN",
+}
+EFFECTS = f"STRUCT({', '.join(f'{name} {sql_type}' for name, sql_type in EFFECT.items())})[]"
+ARROW_TYPES = {"VARCHAR": pa.string(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -39,6 +52,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     value_text(value, unit): a value as text
     estimate_text(interval, unit, samples): a mean or share with its interval as text
     difference_text(difference, significant, unit, first_name, second_name): a difference in words
+    option_effects(transfers): effects of TCP options on goodput, from the mart table3_clusters
     """
     difference_lists: list[Any] = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
     functions: list[tuple[str, Any, list[Any], str]] = [
@@ -50,6 +64,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         ("estimate_text", _estimate_text, [INTERVAL, "VARCHAR", "DOUBLE"], "VARCHAR"),
         ("value_text", _value_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
         ("difference_text", _difference_text, [DIFFERENCE, "BOOLEAN", *["VARCHAR"] * 3], "VARCHAR"),
+        ("option_effects", _option_effects, [TRANSFERS], EFFECTS),
     ]
     for name, function, parameters, result in functions:
         # These are functions of a module, which are never freed: DuckDB keeps no reference to a
@@ -157,6 +172,14 @@ def _difference_text(
         difference = Difference(found["first"], found["second"], interval)
         texts.append(unit_of(unit).sentence(difference, significant, *names))
     return pa.array(texts, pa.string())
+
+
+def _option_effects(transfers: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.table3_clusters.option_effects import effects
+
+    found = [[effect.row for effect in effects(rows)] for rows in transfers.to_pylist()]
+    fields = {name: ARROW_TYPES[sql_type] for name, sql_type in EFFECT.items()}
+    return pa.array(found, pa.list_(pa.struct(fields)))
 
 
 def _elements(*lists: pa.ChunkedArray) -> list[np.ndarray]:

@@ -39,8 +39,9 @@ from spark_jobs.figures.stalls_by_class.numbers import NUMBERS as STALL_NUMBERS
 from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS
 from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
 from spark_jobs.figures.table3_clusters.dashboard import BY_VALUE
-from spark_jobs.figures.table3_clusters.numbers import FIGURES, OPTION_LABELS
+from spark_jobs.figures.table3_clusters.numbers import EFFECT_HEADINGS, FIGURES, OPTION_LABELS
 from spark_jobs.figures.table3_clusters.numbers import NUMBERS as GOODPUTS
+from spark_jobs.figures.table3_clusters.option_effects import CONTRASTS
 
 # ---- numbers against NumPy ----------------------------------------------------------------------
 
@@ -133,16 +134,21 @@ def with_columns(numbers: Numbers, where: str = "true", **columns: str) -> Numbe
 
 
 def of_clusters(option: str) -> Numbers:
-    """Return goodput by an option's value and cluster of the other options."""
+    """Return goodput by an option's value and cluster of the other options.
+
+    A chart's `cluster_flows` is the cluster, and counts that another test compares.
+    """
     others = " || ', ' || ".join(sql for name, sql in OPTION_LABELS.items() if name != option)
     source = f"(select *, unnest([{others}, 'overall']) as cluster from {GOODPUTS.mart.name})"
     label = OPTION_LABELS[option]
     return with_columns(
         replace(GOODPUTS, source=source), f"{label} is not null and cluster is not null",
-        value_hours=f"{label} || ', ' || hours",
+        cluster_flows="cluster", value=label, value_hours=f"{label} || ', ' || hours",
     )  # fmt: skip
 
 
+COUNTS = r" \(n = .*\)$"
+"""Counts after the name of a cluster."""
 OF_CHARTS = {
     "Table II. Loss on the access side by local hour": LOSSES,
     "Fig. 3. Mean set-up delay by component": of_distributions(
@@ -188,7 +194,8 @@ def test_every_ratio_in_a_chart_is_that_of_the_numbers(pages):
         found.add(title)
         numbers, keys = OF_CHARTS[title], tuple(chart_keys(chart))
         cells = {key_of(row, keys): row for row in numbers.rows(pages.selection, *keys)}
-        for row in pages.answer(chart).to_dict("records"):
+        answer = pages.answer(chart).replace({"cluster_flows": COUNTS}, "", regex=True)
+        for row in answer.to_dict("records"):
             for name in names:
                 expected, unit = cells[key_of(row, keys)][name].value, numbers[name].unit
                 if expected is None or (np.isnan(row[name]) and "network" not in row):
@@ -199,6 +206,26 @@ def test_every_ratio_in_a_chart_is_that_of_the_numbers(pages):
     assert found == set(OF_CHARTS)
 
 
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.anchor)
+def test_clusters_have_the_counts_of_their_transfers(pages, figure):
+    answer = pages.answer(chart_named(figure.title))
+    names = [answer["cluster_flows"].str.replace(COUNTS, "", regex=True)]
+    counts = dict(zip(*names, answer["cluster_flows"].str.extract(r"n = (.*)\)$")[0], strict=True))
+    rows = of_clusters(figure.option).rows(pages.selection, "cluster_flows", "value")
+    for cluster, texts in counts.items():
+        flows = {row["value"]: row["flows"] for row in rows if row["cluster_flows"] == cluster}
+        assert texts == " / ".join(f"{flows.get(name, 0):,.0f}" for name in figure.names)
+
+
+def test_effects_of_options_are_those_of_the_report(pages):
+    shown = pages.answer(chart_named("Effects of TCP options"))
+    assert shown["comparison"].nunique() == len(CONTRASTS)
+    for row in shown.to_dict("records"):
+        printed = pages.page.rows[f"table3-{row['access']}"]
+        texts = [row[name].replace("\N{NO-BREAK SPACE}", " ") for name in EFFECT_HEADINGS]
+        assert texts in printed
+
+
 # ---- labels and colours -------------------------------------------------------------------------
 
 LABELS = (
@@ -206,7 +233,7 @@ LABELS = (
     ("Fig. 7. Connections above", "window"), ("Fig. 8. Where", "side"),
     ("Fig. 10. Average goodput", "loss"), ("Fig. 13. Mean user throughput by", "level"),
     ("Table III. Goodput by TCP options, by", "value"),
-    *((figure.title, "cluster") for figure in FIGURES),
+    *((figure.title, "cluster_flows") for figure in FIGURES),
     ("Limits of transfers", "limited_by"), ("Retransmissions and RTO", "options"),
     ("RTO by TCP options, peak", "series"), ("Causes of stalls", "class"),
     ("Recovery after stalls", "interruption"), ("Recovery after stalls", "ended_by"),
@@ -231,6 +258,7 @@ def test_labels_are_those_of_the_report(pages):
     printed = {text for cell in cells for text in (cell, *cell.split(": ", 1))}
     for title, column in LABELS:
         for label in pages.answer(chart_named(title))[column].unique():
+            label = re.sub(COUNTS, "", label)
             assert {label, label.split(": ")[-1]} & printed, (title, label)
 
 

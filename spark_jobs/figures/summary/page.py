@@ -11,7 +11,7 @@ from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import Section
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
-from spark_jobs.figures.table3_clusters.page import adjusted_effects
+from spark_jobs.figures.table3_clusters.page import option_effects
 
 MAX_DIFFERENCES = 3
 """Maximum number of differences of a network that the first sentence names: the largest."""
@@ -93,17 +93,17 @@ def _limits(selection: Selection) -> str:
 
 def _options_anchor(selection: Selection) -> str:
     """Return the anchor of the first Table III, or of the summary if there is none."""
-    return next((f"table3-{access}" for access in adjusted_effects(selection)), "summary")
+    return next((f"table3-{access}" for access in option_effects(selection)), "summary")
 
 
 def _options(selection: Selection) -> str:
     """Return the options whose adjusted effect is beyond chance, by access technology."""
     texts = [
-        f"{access_name(access)}: {effect.contrast.name} "
-        f"{PERCENT.change(effect.adjusted.estimate or 0)} goodput"
-        for access, effects in adjusted_effects(selection).items()
+        f"{access_name(access)}: {effect['comparison']} "
+        f"{PERCENT.change(effect['estimate'])} goodput"
+        for access, effects in option_effects(selection).items()
         for effect in effects
-        if effect.adjusted.supported
+        if effect["significant"]
     ]
     return "; ".join(texts) + "." if texts else "no effect of an option is beyond chance."
 

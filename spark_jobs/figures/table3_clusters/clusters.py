@@ -14,15 +14,22 @@ from spark_jobs.figures.table3_clusters.numbers import LABELS, NUMBERS
 
 NETWORKS_DIFFER = "networks differ"
 """Text instead of a mean over networks that would reverse the difference within them."""
-Values = Mapping[str, str]
-"""Labels of options, which define a cluster, by the option's name; others may have any value."""
+Values = Mapping[str, str | None]
+"""Labels of options, which define a cluster, by the option's name; others may have any value.
+
+The label of an MSS that is neither low nor high is None.
+"""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Goodput of a cluster of transfers (bit/s): mean with interval, sample standard deviation."""
+    """Goodput of a cluster of transfers (bit/s): mean with interval, sample standard deviation.
+
+    flows, rated: number of transfers, and of those with a known channel rate.
+    """
 
     flows: int = 0
+    rated: int = 0
     mean: Estimate = UNKNOWN
     deviation: float | None = None
     networks_differ: bool = False
@@ -78,7 +85,7 @@ def _key(values: Values) -> frozenset:
 def _cluster(row: Row | None) -> Cluster:
     if row is None:
         return Cluster()
-    return Cluster(row["flows"], row["goodput"], row["deviation"])
+    return Cluster(row["flows"], row["rated"], row["goodput"], row["deviation"])
 
 
 def goodputs(selection: Selection) -> dict[str, Goodputs]:

@@ -7,8 +7,8 @@ from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GRO
 
 MART = Table(
     "table3_clusters",
-    "the single greedy transfers above 32 KiB of one cluster of TCP options (Table "
-    "III, Figs. 14 to 17)",
+    "the single greedy transfers of more than 32 KiB of distinct payload, of one cluster of TCP "
+    "options (Table III, Figs. 14 to 17)",
     (
         *PLACE_AND_TIME,
         Column("mss_class", pa.string(), "low, high or other, as in flows", required=True),
@@ -26,9 +26,9 @@ MART = Table(
         Column(
             "rate_bin",
             pa.int32(),
-            "bin of the user's channel rate, the median of the hour of UTC in which the "
-            "transfer starts (channel_rates): hundred times its natural logarithm in bit/s, "
-            "rounded down. Null if none was measured",
+            "bin of the rate of the user's access link in the hour of UTC in which the transfer "
+            "starts (links.rate): hundred times its natural logarithm in bit/s, rounded down. Null "
+            "if it is not known",
             source="INFOCOM IV",
         ),
         FLOW_COUNT,

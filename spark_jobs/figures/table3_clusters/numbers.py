@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import KBITS
+from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.numbers import Numbers, mean
 from spark_jobs.figures.table3_clusters.mart import MART
+from spark_jobs.figures.table3_clusters.option_effects import MIN_GROUPS
 
+ALL_HOURS_MARK = "/* filters, all hours */"
+"""Mark in a dataset's SQL, in whose place Superset writes the page's filters but those of hours."""
 LABELS = {
     "mss": {"low": "MSS low", "high": "MSS high"},
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
@@ -20,6 +24,8 @@ OPTIONS = {
     "timestamps": "if(timestamps, 'yes', 'no')",
 }
 """SQL of each option's value in the mart, by the option's name in LABELS."""
+OTHER_MSS = "MSS other"
+"""Label of an MSS that is neither low nor high."""
 OPTION_LABELS = {name: label_sql(sql, LABELS[name]) for name, sql in OPTIONS.items()}
 """SQL of the label of each option's value; null for an MSS that is neither low nor high."""
 OPTION_COLOURS = {
@@ -31,6 +37,7 @@ OPTION_COLOURS = {
 GOODPUT = mean("goodput", "mean goodput", "goodput_sum", KBITS)
 COUNTS = {
     "flows": ("connections", "flows"),
+    "rated": ("with a known channel rate", "if(rate_bin is not null, flows, 0)"),
     "goodput_sum": ("", "goodput_sum"),
     "goodput_squares": ("", "goodput_squares"),
 }
@@ -41,6 +48,43 @@ DEVIATION = (
 """SQL of the sample standard deviation of goodput (bit/s)."""
 NUMBERS = Numbers(
     MART, [GOODPUT], OPTION_LABELS, counts=COUNTS, aggregates={"deviation": DEVIATION}
+)
+EFFECTS_SQL = f"""
+with transfers as (
+    select access, network, hour, size_class, {common_user_group("table3_clusters")} as user_group,
+        rate_bin, mss_class as mss,
+        window_class as "window", {OPTIONS["sack"]} as sack, {OPTIONS["timestamps"]} as timestamps,
+        sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum
+    from table3_clusters where true {ALL_HOURS_MARK} group by all
+)
+select access, generate_subscripts(effects, 1) as place, unnest(effects, recursive := true)
+from (
+    select access, option_effects(list(transfers order by transfers)) as effects
+    from transfers group by access
+)
+"""
+"""SQL of the effects of the options by access technology, as texts and numbers (option_effects.py).
+
+`place` is that of the effect in the list of all effects.
+"""
+EFFECTS_TITLE = "Effects of TCP options on goodput, all hours"
+EFFECT_HEADINGS = {
+    "comparison": "comparison",
+    "adjusted": "effect (95 % interval)",
+    "verdict": "verdict",
+    "connections": "connections, with / without",
+    "rated": "with a known channel rate",
+    "users": "user groups",
+    "raw": "raw difference",
+}
+"""Headings of the columns of EFFECTS_SQL that report and dashboards show."""
+EFFECTS_CAPTION = (
+    "Effect: difference of goodput, other things equal. It comes from one regression of log "
+    "goodput on all options, transfer size, network, local hour, and the channel rate of the "
+    "user's link in that hour. Small windows can hide this rate. Nothing is said if transfers with "
+    "a known rate differ from the others. The data support a gain or loss that is beyond chance "
+    f"among all effects (Holm's rule). An effect needs {MIN_GROUPS} user groups on each side. Raw "
+    "difference: of geometric means within networks, not adjusted. "
 )
 
 

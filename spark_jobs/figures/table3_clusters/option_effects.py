@@ -1,33 +1,46 @@
 """Effects of TCP options on goodput, as measured within networks and adjusted for other causes.
 
-The adjustment covers the channel's rate, the other options, the transfers' sizes, network and hour.
+The adjustment covers the access link's rate, the other options, the transfers' sizes, network and
+hour.
 
 The paper (INFOCOM 2004, Section VII) compares clusters' means and warns that the clustering
-variables are not independent of one another. Here log goodput is regressed on all of them at once,
-so an effect is a ratio of goodputs, other things equal.
+variables are not independent of one another. Here one regression for each access technology has all
+of them at once, so an effect is a ratio of goodputs, other things equal. All effects are
+differences of coefficients of this regression, so those of the three classes of windows chain.
 
-Covariates are known before the transfer: the rate of its user's channel in that hour, as measured
-over all of the user's connections (`channel_rate`), and the options that were negotiated. Losses
-and RTTs lie on the way from the option to the goodput, so they are left out. The window's effect is
-not adjusted for the channel's rate: a small window hides that rate, so transfers with a known rate
-are no fair sample of windows. Access technologies differ in the effect that an option can have, so
-`effects` is given one technology at a time.
+Covariates are known before the transfer: the rate of its user's access link in that hour (`links`),
+and the options that were negotiated. Losses and RTTs lie on the way from the option to the goodput,
+so they are left out. The rate comes from ACKs between which the link was busy, for which two
+packets in flight suffice. So a small window does not lower it, but may hide it. Of transfers
+without a rate only the goodput counts:
 
-Transfers of one user share a channel and a phone and are not independent. The intervals are those
+    effect = effect on goodput in all transfers, not adjusted for the rate
+             - (the same of transfers with a rate - adjusted effect of transfers with a rate)
+
+The term in parentheses is by how much the options' users differ in their rates, times the effect of
+the rate. It is assumed to be the same for transfers without a rate. If all have one, the effect is
+that of the usual regression. (Chen and Chen, J. R. Statist. Soc. B 2000, double sampling.) Nothing
+is said of an effect if transfers with a rate differ from the others by more than chance.
+
+Transfers of one user share a link and a phone and are not independent. The intervals are those
 of the jackknife that leaves out one group of users at a time (CV3: MacKinnon, Nielsen and Webb,
 Journal of Applied Econometrics 2023). They are not too narrow if there are few groups. Student's t
 has twice the number of groups on the smaller side, less two, as its degrees of freedom. Transfers
 with and without an option may still differ in something that is not measured: this is no
 experiment.
+
+Superset's environment imports this module: it needs only NumPy, SciPy, `statistics` and `format`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 
-from spark_jobs.figures.statistics import t_quantile
+from spark_jobs.figures.format import PERCENT, TOO_FEW, count
+from spark_jobs.figures.statistics import Estimate, limits_of_chance, t_quantile
 
 MIN_GROUPS = 5
 """Minimum number of groups of users on each side of a comparison.
@@ -35,86 +48,149 @@ MIN_GROUPS = 5
 With fewer groups, leaving out one would change the estimate a lot, and often the option could not
 be distinguished from the other covariates.
 """
+MAX_DIFFERENCE_OF_RATED = 0.2
+"""Maximum difference between the two sides' shares of transfers with a rate.
+
+If transfers without a rate have links that are a tenth faster than others with the same options,
+such a difference shifts the effect by 2 %.
+"""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A comparison of one option's `value` with its `base`.
-
-    adjusts_rate: the difference is adjusted for the channel's rate.
-    """
+    """A comparison of one option's `value` with its `base`."""
 
     name: str
     column: str
     value: str
     base: str
-    adjusts_rate: bool = True
 
 
 CONTRASTS = (
     Contrast("MSS high against low", "mss", "high", "low"),
     Contrast("SACK against none", "sack", "yes", "no"),
     Contrast("timestamps against none", "timestamps", "yes", "no"),
-    Contrast("window med against low", "window", "med", "low", adjusts_rate=False),
-    Contrast("window high against low", "window", "high", "low", adjusts_rate=False),
-    Contrast("window high against med", "window", "high", "med", adjusts_rate=False),
+    Contrast("window med against low", "window", "med", "low"),
+    Contrast("window high against low", "window", "high", "low"),
+    Contrast("window high against med", "window", "high", "med"),
 )
 """The comparisons that are made."""
 OPTIONS = ("mss", "window", "sack", "timestamps")
-"""Columns of options."""
+"""Columns of options. An MSS that is neither low nor high is a class of its own."""
 Columns = dict[str, np.ndarray]
 """Columns by name: texts, or numbers float64[N]; `user` and `flows` are int64[N]."""
 GROUP_COLUMNS = ("network", "hour", "size_class", "user_group", "rate_bin", *OPTIONS)
 """Columns whose values form the groups of transfers that `effects` is given."""
 BINS_PER_UNIT = 100
 """Bins of rate_bin per unit of the natural logarithm of the rate."""
+SINGULAR = 1e-10
+"""Size of an eigenvalue, relative to the largest, that is taken for zero."""
+ROUNDING = 1e-9
+"""Size of a difference of logarithms that is taken for zero."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A relative difference of goodput (0.1: one tenth more) and its interval; null if unknown."""
+    """A relative difference of goodput (0.1: one tenth more), its interval and p; null if unknown.
 
-    estimate: float | None
+    significant: whether it is beyond chance among all comparisons of the access technology
+    """
+
+    estimate: float | None = None
     low: float | None = None
     high: float | None = None
+    p: float = np.nan
+    significant: bool = False
 
     @property
-    def supported(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Return whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    @property
+    def text(self) -> str:
+        """The difference with its interval."""
+        return PERCENT.signed(Estimate(self.estimate, self.low, self.high))
 
 
 @dataclass(frozen=True)
 class Side:
-    """The data of one side of a comparison: transfers, and number of groups of users by network."""
+    """One side of a comparison: transfers and groups of users, and those with a known rate."""
 
     transfers: int
-    groups: dict[str, int]
+    users: int
+    rated_transfers: int
+    rated_users: int
 
     @property
-    def users(self) -> int:
-        """Return the number of groups of users in all networks."""
-        return sum(self.groups.values())
+    def rated_share(self) -> float:
+        """The share of the transfers that have a known rate."""
+        return self.rated_transfers / self.transfers if self.transfers else 0.0
 
 
 @dataclass(frozen=True)
 class Effect:
     """A contrast with its differences and the data behind them.
 
-    sides: data with and without the option's value
-    adjusted_sides: the part of it that the adjusted difference rests on
-    raw, adjusted: the differences
+    sides: data with the contrast's value, and with its base
+    raw: difference within networks
+    adjusted: difference after the adjustment
+    rated_differ: whether the transfers with a known rate differ from the others
     """
 
     contrast: Contrast
     sides: tuple[Side, Side]
-    adjusted_sides: tuple[Side, Side]
     raw: Difference
     adjusted: Difference
+    rated_differ: bool
+
+    @property
+    def verdict(self) -> str:
+        """The conclusion from the data, in words."""
+        users = min(side.users for side in self.sides)
+        rated_users = min(side.rated_users for side in self.sides)
+        if users < MIN_GROUPS:
+            return f"{TOO_FEW} users on one side ({users})"
+        if rated_users < MIN_GROUPS:
+            return f"{TOO_FEW} users with a known channel rate on one side ({rated_users})"
+        if self.adjusted.low is None:
+            return "always occurs with another option or network, so its own effect is unknown"
+        if self.rated_differ:
+            return "not known: transfers with a known channel rate differ from the others"
+        direction = "gain" if (self.adjusted.estimate or 0) > 0 else "loss"
+        if self.adjusted.significant:
+            return f"the data support a {direction}"
+        if self.adjusted.excludes_zero:
+            return f"perhaps a {direction}, but chance among all comparisons may explain it"
+        if self.raw.significant:
+            return (
+                "no difference beyond chance; channel rate, other options, size, network or hour "
+                "explain the raw difference"
+            )
+        return "no difference beyond chance"
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The effect as report and dashboards show it: texts (with / without) and numbers."""
+        first, second = self.sides
+        known = Difference() if self.rated_differ else self.adjusted
+        return {
+            "comparison": self.contrast.name,
+            "connections": f"{count(first.transfers)} / {count(second.transfers)}",
+            "rated": f"{count(first.rated_transfers)} / {count(second.rated_transfers)}",
+            "users": f"{count(first.users)} / {count(second.users)}",
+            "raw": self.raw.text,
+            "adjusted": known.text,
+            "verdict": self.verdict,
+            "estimate": known.estimate,
+            "low": known.low,
+            "high": known.high,
+            "significant": known.significant,
+        }
 
 
-def effects(rows: Sequence[dict]) -> list[Effect]:
-    """Return the effect of every contrast within one access technology.
+def effects(rows: Sequence[Mapping[str, Any]]) -> list[Effect]:
+    """Return the effect of every contrast within one access technology; none without transfers.
 
     rows: dicts with the columns of GROUP_COLUMNS, `flows` (transfers) and `log_goodput_sum`. The
     values may be any hashable values; those of the options are as in CONTRASTS. rate_bin is null if
@@ -122,22 +198,50 @@ def effects(rows: Sequence[dict]) -> list[Effect]:
     means give the same result as the single transfers.
     """
     nonempty = [row for row in rows if row["flows"] > 0]
-    columns = {name: np.array([str(row[name]) for row in nonempty]) for name in GROUP_COLUMNS}
-    flows = np.array([row["flows"] for row in nonempty], np.int64)
-    goodputs = np.array([row["log_goodput_sum"] for row in nonempty], np.float64)
-    rates = np.array([row["rate_bin"] for row in nonempty], np.float64)
-    columns |= {
+    if not nonempty:
+        return []
+    columns = _columns(nonempty)
+    sides = [_sides(columns, contrast) for contrast in CONTRASTS]
+    flows, classes = columns["flows"], (*OPTIONS, "size_class", "network_hour")
+    has_rate = ~np.isnan(columns["log_rate"])
+    of_all = _leave_one_out(columns, classes, flows)
+    of_rated = _leave_one_out(columns, classes, flows * has_rate)
+    adjusted_of_rated = _leave_one_out(columns, classes, flows * has_rate, ("log_rate",))
+    within_networks = np.column_stack(
+        [
+            _leave_one_out(columns, (contrast.column, "network"), flows)[:, place]
+            for place, contrast in enumerate(CONTRASTS)
+        ]
+    )
+    users = [min(side.users for side in pair) for pair in sides]
+    rated_users = [min(side.rated_users for side in pair) for pair in sides]
+    raw = _differences(within_networks, users)
+    adjusted = _differences(of_all - (of_rated - adjusted_of_rated), rated_users)
+    selection = _differences(of_rated - of_all, rated_users)
+    return [
+        Effect(contrast, pair, raw, adjusted, _rated_differ(pair, selection))
+        for contrast, pair, raw, adjusted, selection in zip(
+            CONTRASTS, sides, raw, adjusted, selection, strict=True
+        )
+    ]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    columns = {name: np.array([str(row[name]) for row in rows]) for name in GROUP_COLUMNS}
+    flows = np.array([row["flows"] for row in rows], np.int64)
+    goodputs = np.array([row["log_goodput_sum"] for row in rows], np.float64)
+    rates = np.array([row["rate_bin"] for row in rows], np.float64)
+    return columns | {
         "flows": flows,
         "log_goodput": goodputs / flows,
         "log_rate": rates / BINS_PER_UNIT,
         "user": _codes(columns["network"], columns["user_group"]),
-        "network_hour": _codes(columns["network"], columns["hour"]).astype(str),
+        "network_hour": _codes(columns["network"], columns["hour"]),
     }
-    return [_effect(columns, contrast) for contrast in CONTRASTS]
 
 
 def _codes(*columns: np.ndarray) -> np.ndarray:
-    """Return int64[N]: a number for each combination of values."""
+    """Return int64[N]: a number from 0 for each combination of values."""
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, codes = np.unique(column, return_inverse=True)
@@ -145,134 +249,90 @@ def _codes(*columns: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def _select(columns: Columns, mask: np.ndarray) -> Columns:
-    return {name: values[mask] for name, values in columns.items()}
-
-
-def _effect(columns: Columns, contrast: Contrast) -> Effect:
-    compared = _select(columns, np.isin(columns[contrast.column], (contrast.value, contrast.base)))
-    covariates = [
-        column for column in (*OPTIONS, "size_class", "network_hour") if column != contrast.column
-    ]
-    adjusted = (
-        _select(compared, ~np.isnan(compared["log_rate"])) if contrast.adjusts_rate else compared
-    )
-    adjusted = _without_single_user_classes(adjusted, covariates)
-    return Effect(
-        contrast,
-        _sides(compared, contrast),
-        _sides(adjusted, contrast),
-        _difference(compared, contrast, ["network"], []),
-        _difference(adjusted, contrast, covariates, ["log_rate"] if contrast.adjusts_rate else []),
-    )
-
-
 def _sides(columns: Columns, contrast: Contrast) -> tuple[Side, Side]:
-    sides = []
-    for value in (contrast.value, contrast.base):
-        side = _select(columns, columns[contrast.column] == value)
-        users = {
-            str(network): len(np.unique(side["user"][side["network"] == network]))
-            for network in np.unique(side["network"])
-        }
-        sides.append(Side(int(side["flows"].sum()), users))
-    return sides[0], sides[1]
+    def side(value: str) -> Side:
+        chosen = columns[contrast.column] == value
+        rated = chosen & ~np.isnan(columns["log_rate"])
+        flows, users = columns["flows"], columns["user"]
+        return Side(
+            int(flows[chosen].sum()),
+            len(np.unique(users[chosen])),
+            int(flows[rated].sum()),
+            len(np.unique(users[rated])),
+        )
+
+    return side(contrast.value), side(contrast.base)
 
 
-def _without_single_user_classes(columns: Columns, classes: Sequence[str]) -> Columns:
-    """Return the columns without the rows whose class only one group of users has.
+def _leave_one_out(
+    columns: Columns, classes: Sequence[str], weights: np.ndarray, numbers: Sequence[str] = ()
+) -> np.ndarray:
+    """Return float64[1 + groups, contrasts]: the contrasts in a regression of log goodput.
 
-    Such a class distinguishes the group from the others and shows nothing about the option.
+    The first row is that of all transfers; each other row leaves out one group of users. A contrast
+    is NaN if the covariates do not identify it.
+
+    classes, numbers: the columns that are covariates. Each value of a class has an indicator, so
+    only differences between them are identified.
     """
-    while True:
-        is_shared = np.ones(len(columns["user"]), bool)
-        for name in classes:
-            is_shared &= _users_per_class(columns[name], columns["user"]) > 1
-        if is_shared.all():
-            return columns
-        columns = _select(columns, is_shared)
-
-
-def _users_per_class(classes: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """Return int64[N]: number of users that have the class of each row."""
-    codes = _codes(classes)
-    pairs = np.unique(np.column_stack([codes, users]), axis=0)
-    return np.bincount(pairs[:, 0])[codes]
-
-
-def _difference(
-    columns: Columns, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
-) -> Difference:
-    """Return the contrast's coefficient in a weighted regression, as a ratio minus one.
-
-    classes, numbers: the columns that are covariates.
-    """
-    min_users = min(side.users for side in _sides(columns, contrast))
-    if min_users < MIN_GROUPS:
-        return Difference(None)
-    treated = (columns[contrast.column] == contrast.value).astype(np.float64)
-    weights = columns["flows"].astype(np.float64)
-    others = _independent_columns(_covariates(columns, classes, numbers), weights)
-    if not _is_identified(treated, others, weights):
-        return Difference(None)
-    groups = _codes(columns["user"])
-    regressors = np.column_stack([treated, others])
-    fit = _first_coefficient(columns["log_goodput"], regressors, weights, groups)
-    if fit is None:
-        return Difference(None)
-    estimate, error = fit
-    degrees_of_freedom = min(2 * min_users - 2, int(groups.max()))
-    half_width = float(t_quantile(degrees_of_freedom)) * error
-    return Difference(
-        *(float(np.expm1(x)) for x in (estimate, estimate - half_width, estimate + half_width))
-    )
-
-
-def _first_coefficient(
-    values: np.ndarray, columns: np.ndarray, weights: np.ndarray, groups: np.ndarray
-) -> tuple[float, float] | None:
-    """Return the first coefficient and its error by CV3; None if it depends on one group."""
+    labels = [(name, value) for name in classes for value in np.unique(columns[name])]
+    parts = [columns[name] == value for name, value in labels]
+    for name in numbers:
+        known = np.where(weights > 0, columns[name], 0)
+        parts.append((weights > 0) * (known - weights @ known / max(weights.sum(), 1)))
     root = np.sqrt(weights)
-    values, columns = values * root, columns * root[:, None]
-    products, sums = columns.T @ columns, columns.T @ values
-    count = int(groups.max()) + 1
-    remaining, remaining_sums = np.tile(products, (count, 1, 1)), np.tile(sums, (count, 1))
-    for group in range(count):
-        in_group = groups == group
-        remaining[group] -= columns[in_group].T @ columns[in_group]
-        remaining_sums[group] -= columns[in_group].T @ values[in_group]
-    if np.linalg.matrix_rank(remaining).min() < len(sums):
-        return None
-    estimate = np.linalg.solve(products, sums)[0]
-    leave_one_out = np.linalg.solve(remaining, remaining_sums[:, :, None])[:, 0, 0]
-    return estimate, np.sqrt((count - 1) / count * ((leave_one_out - estimate) ** 2).sum())
+    design, values = np.array(parts, np.float64).T * root[:, None], columns["log_goodput"] * root
+    norms = np.linalg.norm(design, axis=0)
+    norms[norms == 0] = 1
+    design /= norms
+    wanted = np.zeros((len(CONTRASTS), len(norms)))
+    for vector, contrast in zip(wanted, CONTRASTS, strict=True):
+        for value, sign in ((contrast.value, 1), (contrast.base, -1)):
+            if (contrast.column, value) in labels:
+                place = labels.index((contrast.column, value))
+                vector[place] = sign / norms[place]
+    products, sums = [design.T @ design], [design.T @ values]
+    for group in range(int(columns["user"].max()) + 1):
+        in_group = columns["user"] == group
+        products.append(products[0] - design[in_group].T @ design[in_group])
+        sums.append(sums[0] - design[in_group].T @ values[in_group])
+    solutions = wanted @ np.linalg.pinv(np.array(products), SINGULAR, hermitian=True)
+    is_identified = np.isclose(solutions @ products, wanted, SINGULAR**0.5, SINGULAR**0.5)
+    found = (solutions @ np.array(sums)[:, :, None])[:, :, 0]
+    return np.where(is_identified.all(axis=2) & wanted.any(axis=1), found, np.nan)
 
 
-def _covariates(columns: Columns, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
-    """Return a column of ones, indicators of the classes, and the centred numbers.
+def _differences(values: np.ndarray, users: Sequence[int]) -> list[Difference]:
+    """Return the differences with intervals (CV3), and which of them are significant.
 
-    There is no indicator of the first class of each column.
+    values: float64[1 + groups, contrasts] as from `_leave_one_out`.
+    users: number of groups on the smaller side of each contrast.
     """
-    parts = [np.ones((len(columns["user"]), 1))]
-    parts += [columns[name][:, None] == np.unique(columns[name])[1:] for name in classes]
-    parts += [(columns[name] - columns[name].mean())[:, None] for name in numbers]
-    return np.hstack(parts)
+    groups = len(values) - 1
+    values = np.where(np.abs(values) < ROUNDING, 0, values)
+    estimate, without = values[0], values[1:]
+    error = np.sqrt((groups - 1) / groups * ((without - estimate) ** 2).sum(axis=0))
+    error[np.array(users) < MIN_GROUPS] = np.nan
+    freedom = np.minimum(2 * np.array(users) - 2, groups - 1)
+    half_width = t_quantile(freedom) * error
+    deviates = np.abs(estimate) / np.maximum(error, ROUNDING)
+    p = 2 * scipy.special.stdtr(np.maximum(freedom, 1), -deviates)
+    significant = p < limits_of_chance(p, np.zeros(len(p), np.int64), 1)
+    ends = np.expm1([estimate, estimate - half_width, estimate + half_width]).T.tolist()
+    return [
+        Difference(value, low, high, float(p), bool(is_significant))
+        if not np.isnan(p)
+        else Difference()
+        for (value, low, high), p, is_significant in zip(ends, p, significant, strict=True)
+    ]
 
 
-def _independent_columns(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return a largest set of columns that are linearly independent."""
-    _, triangle, order = scipy.linalg.qr(
-        columns * np.sqrt(weights)[:, None], mode="economic", pivoting=True
+def _rated_differ(sides: tuple[Side, Side], selection: Difference) -> bool:
+    """Return whether the transfers with a rate differ from all, by their share or their goodput.
+
+    selection: the effect in transfers with a rate against that in all, neither adjusted for it.
+    """
+    first, second = sides
+    return selection.excludes_zero or (
+        abs(first.rated_share - second.rated_share) > MAX_DIFFERENCE_OF_RATED
     )
-    size = np.abs(np.diag(triangle))
-    return columns[:, np.sort(order[: int((size > 1e-9 * size[0]).sum())])]
-
-
-def _is_identified(treated: np.ndarray, others: np.ndarray, weights: np.ndarray) -> bool:
-    """Return whether the treatment's column is no linear combination of the other columns."""
-    root = np.sqrt(weights)
-    weighted, weighted_others = treated * root, others * root[:, None]
-    residual = (
-        weighted - weighted_others @ np.linalg.lstsq(weighted_others, weighted, rcond=None)[0]
-    )
-    return bool(residual @ residual > 1e-9 * (weighted @ weighted))

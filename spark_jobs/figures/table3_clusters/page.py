@@ -10,8 +10,7 @@ from itertools import product
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.format import INTERVALS, KBITS, PERCENT, TOO_FEW, count
-from spark_jobs.figures.mart_columns import common_user_group
+from spark_jobs.figures.format import INTERVALS, KBITS, NOT_MEASURED, count
 from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -20,17 +19,19 @@ from spark_jobs.figures.page_elements import (
     figure_html,
     group_rows,
 )
-from spark_jobs.figures.samples import users_text
 from spark_jobs.figures.selection import Selection
-from spark_jobs.figures.statistics import CONFIDENCE, Estimate
 from spark_jobs.figures.table3_clusters.clusters import Cluster, Goodputs, goodputs
-from spark_jobs.figures.table3_clusters.numbers import FIGURES, LABELS, OPTION_COLOURS, Figure
-from spark_jobs.figures.table3_clusters.option_effects import (
-    MIN_GROUPS,
-    Difference,
-    Effect,
-    Side,
-    effects,
+from spark_jobs.figures.table3_clusters.numbers import (
+    COUNTS,
+    EFFECT_HEADINGS,
+    EFFECTS_CAPTION,
+    EFFECTS_SQL,
+    EFFECTS_TITLE,
+    FIGURES,
+    LABELS,
+    OPTION_COLOURS,
+    OTHER_MSS,
+    Figure,
 )
 
 PAPER = {
@@ -53,19 +54,18 @@ PAPER_EFFECTS = (
     "(with contradicting results in single clusters), a medium window about 10 % overall. The "
     "paper warns that the clustering variables are not independent of each other."
 )
-SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KiB. "  # noqa: RUF001
+SAMPLE = (
+    "Single request–response connections (no other traffic of the user) "  # noqa: RUF001
+    "above 32 KiB of distinct payload. "
+)
 HEADROOM = 1.6
 """Height of the axis, in heights of the highest bar."""
 TABLE_ROWS = [
+    *(("mss", label) for label in (*LABELS["mss"].values(), OTHER_MSS)),
     *(
-        (option, LABELS[option][value])
-        for option, values in (
-            ("mss", ("low", "high")),
-            ("sack", ("yes", "no")),
-            ("timestamps", ("yes", "no")),
-            ("window", ("low", "med", "high")),
-        )
-        for value in values
+        (option, label)
+        for option in ("sack", "timestamps", "window")
+        for label in LABELS[option].values()
     ),
     ("", "overall"),
 ]
@@ -75,49 +75,30 @@ Rows = Sequence[dict]
 
 def sections(selection: Selection) -> list[Section]:
     """Return Table III with adjusted effects, and a figure per option, by access technology."""
-    result = []
-    groups, of_access = _groups(selection), adjusted_effects(selection)
+    result, effects = [], option_effects(selection)
     for access, found in goodputs(selection).items():
-        result += [_table_section(access, found, groups[access], of_access[access])]
+        result += [_table_section(access, found, effects[access])]
         result += [_figure_section(figure, access, found) for figure in FIGURES]
     return result
 
 
-def adjusted_effects(selection: Selection) -> dict[str, list[Effect]]:
+def option_effects(selection: Selection) -> dict[str, Rows]:
     """Return the effects of the options by access technology."""
-    return selection.once(
-        "effects",
-        lambda: {access: effects(rows) for access, rows in _groups(selection).items()},
-    )
-
-
-def _groups(selection: Selection) -> dict[str, Rows]:
-    """Return the mart's rows by access technology, with options' values as in option_effects."""
 
     def compute() -> dict[str, Rows]:
-        rows = selection.rows(f"""
-            select access, network, {common_user_group("table3_clusters")} as user_group, hour,
-                size_class, rate_bin, mss_class as mss,
-                window_class as window, if(sack, 'yes', 'no') as sack,
-                if(timestamps, 'yes', 'no') as timestamps,
-                sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum,
-                coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as flows_with_rate
-            from table3_clusters group by all order by all
-        """)
+        rows = selection.rows(f"from ({EFFECTS_SQL}) order by access, place")
         return {access: members for (access,), members in group_rows(rows, "access").items()}
 
-    return selection.once("table3_clusters", compute)
+    return selection.once("effects", compute)
 
 
-def _table_section(
-    access: str, found: Goodputs, groups: Rows, option_effects: list[Effect]
-) -> Section:
-    headings = ["", "goodput, mean", "standard deviation", "connections"]
+def _table_section(access: str, found: Goodputs, effects: Rows) -> Section:
+    headings = ["", "goodput, mean", "standard deviation", "connections", COUNTS["rated"][0]]
     of_paper = access == PAPER_ACCESS
     rows = [
         [
             label,
-            *found.over_networks(_values(option, label), option).texts,
+            *_cells(found.over_networks(_values(option, label), option)),
             *(_paper_texts(label) if of_paper else []),
         ]
         for option, label in TABLE_ROWS
@@ -126,109 +107,54 @@ def _table_section(
         NumberTable(
             headings,
             [
-                [label, *found.of_network(network, _values(option, label)).texts]
+                [label, *_cells(found.of_network(network, _values(option, label)))]
                 for option, label in TABLE_ROWS
             ],
             network,
         )
         for network in found.by_network
     ]
-    with_rate = [row for row in groups if row["flows_with_rate"]]
     flows = found.over_networks({}).flows
     return Section(
         anchor=f"table3-{access}",
         title=f"Table III. Goodput by TCP options, {access_name(access)}",
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE
-        + "Raw difference: geometric mean goodput with the option against that without, "
-        "within networks. Adjusted difference: from a regression of log goodput on all options, "
-        "transfer size, network, local hour, and the user's channel rate in that hour, for "
-        "transfers with a known channel rate. For windows, the regression leaves out the channel "
-        "rate, as small windows hide it. The channel rate is known for "
-        f"{count(sum(row['flows_with_rate'] for row in with_rate))} of {count(flows)} "
-        f"connections of {users_text(with_rate)}. Effects have {100 * CONFIDENCE:.0f} % intervals "
-        f"and need at least {MIN_GROUPS} users on each side. " + INTERVALS,
+        + f"{OTHER_MSS}: neither low nor high; a class of its own in the regression. "
+        + EFFECTS_CAPTION
+        + INTERVALS,
         samples=f"{count(flows)} connections of {', '.join(found.by_network)}",
         tables=[
-            NumberTable([*headings, *(PAPER_HEADINGS if of_paper else [])], rows),
-            _effects_table(option_effects),
+            _effects_table(effects),
+            NumberTable([*headings, *(PAPER_HEADINGS if of_paper else [])], rows, "Mean goodput"),
         ],
         collapsed_tables=networks if len(networks) > 1 else [],
         open_tables=True,
-        notes=[*map(effect_sentence, option_effects), *([PAPER_EFFECTS] if of_paper else [])],
+        notes=[PAPER_EFFECTS] if of_paper else [],
     )
 
 
 PAPER_HEADINGS = ("paper: goodput", "paper: connections")
 
 
-def _values(option: str, label: str) -> dict[str, str]:
-    return {option: label} if option else {}
+def _values(option: str, label: str) -> dict[str, str | None]:
+    return {option: None if label == OTHER_MSS else label} if option else {}
+
+
+def _cells(cluster: Cluster) -> list[str]:
+    return [*cluster.texts, NOT_MEASURED if cluster.networks_differ else count(cluster.rated)]
 
 
 def _paper_texts(label: str) -> list[str]:
-    goodput, samples = PAPER[label]
+    goodput, samples = PAPER.get(label, (None, None))
     return [KBITS.text(goodput), count(samples)]
 
 
-def _effects_table(option_effects: Sequence[Effect]) -> NumberTable:
-    headings = [
-        "option",
-        "connections",
-        "users",
-        "raw difference",
-        "adjusted: connections",
-        "users",
-        "adjusted difference",
-    ]
+def _effects_table(effects: Rows) -> NumberTable:
     return NumberTable(
-        headings,
-        [
-            [
-                effect.contrast.name,
-                *_sides(effect.sides),
-                _difference(effect.raw),
-                *_sides(effect.adjusted_sides),
-                _difference(effect.adjusted),
-            ]
-            for effect in option_effects
-        ],
-        "Effect of each option (connections and users: with / without the option)",
-    )
-
-
-def _sides(sides: tuple[Side, Side]) -> list[str]:
-    return [
-        " / ".join(count(side.transfers) for side in sides),
-        " / ".join(count(side.users) for side in sides),
-    ]
-
-
-def _difference(difference: Difference) -> str:
-    return PERCENT.signed(Estimate(difference.estimate, difference.low, difference.high))
-
-
-def effect_sentence(effect: Effect) -> str:
-    """Return an option's effect, and whether it is beyond chance, in one sentence."""
-    name, raw, adjusted = effect.contrast.name, effect.raw, effect.adjusted
-    min_users = min(side.users for side in effect.adjusted_sides)
-    if min_users < MIN_GROUPS:
-        condition = " with a known channel rate" if effect.contrast.adjusts_rate else ""
-        return f"{name}: {TOO_FEW} users{condition} on one side ({min_users})."
-    if adjusted.low is None:
-        return (
-            f"{name}: always occurs with another option or network, so its own effect is unknown."
-        )
-    if adjusted.supported:
-        verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
-    else:
-        verdict = "no difference beyond chance"
-        if raw.supported:
-            verdict += (
-                "; channel rate, other options, size, network or hour explain the raw difference"
-            )
-    return (
-        f"{name}: {_difference(adjusted)} after adjustment, {_difference(raw)} before; {verdict}."
+        list(EFFECT_HEADINGS.values()),
+        [[effect[name] for name in EFFECT_HEADINGS] for effect in effects],
+        EFFECTS_TITLE,
     )
 
 
