@@ -66,7 +66,7 @@ def raw_table(
     """Return a table of a dataset's rows.
 
     order: names of the columns that sort the rows. By `date` the newest come first, by `held` the
-    held days.
+    held days, by `significant` the differences beyond chance.
     """
     form_data = {
         "query_mode": "raw",
@@ -74,7 +74,9 @@ def raw_table(
         "metrics": [],
         "all_columns": list(columns),
         "percent_metrics": [],
-        "order_by_cols": [json.dumps([c, c not in ("date", "held")]) for c in order.split(", ")],
+        "order_by_cols": [
+            json.dumps([c, c not in ("date", "held", "significant")]) for c in order.split(", ")
+        ],
         "row_limit": 1000,
         "server_page_length": 10,
         "table_timestamp_format": "%Y-%m-%d",

@@ -22,6 +22,11 @@ from duckdb.func import ARROW, SPECIAL
 
 NUMBERS: Any = "DOUBLE[]"
 INTERVAL = "STRUCT(value DOUBLE, low DOUBLE, high DOUBLE)"
+TRANSFERS: Any = (
+    "STRUCT(network VARCHAR, user_group BIGINT, hour BIGINT, size_class BIGINT, rate_bin BIGINT, "
+    'mss VARCHAR, "window" VARCHAR, sack VARCHAR, timestamps VARCHAR, flows BIGINT, '
+    "log_goodput_sum DOUBLE)[]"
+)
 DIFFERENCE = "STRUCT(first DOUBLE, second DOUBLE, low DOUBLE, high DOUBLE, p DOUBLE)"
 
 
@@ -36,7 +41,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     limit_of_chance(p): the p below which the differences of a page are significant
     value_text(value, unit): a value as text
     estimate_text(interval, unit, samples): a mean or share with its interval as text
+    change_text(value, unit): a relative difference with its sign, as text
     difference_text(difference, significant, unit, first_name, second_name): a difference in words
+    effects_text(access, rows): the effects of options on goodput that are beyond chance, in words
     """
     difference_lists: list[Any] = ["BIGINT[]", "BOOLEAN[]", NUMBERS, NUMBERS, NUMBERS]
     functions: list[tuple[str, Any, list[Any], str]] = [
@@ -46,6 +53,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
         ("estimate_text", _estimate_text, [INTERVAL, "VARCHAR", "DOUBLE"], "VARCHAR"),
         ("value_text", _value_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
+        ("change_text", _change_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
+        ("effects_text", _effects_text, ["VARCHAR", TRANSFERS], "VARCHAR"),
         ("difference_text", _difference_text, [DIFFERENCE, "BOOLEAN", *["VARCHAR"] * 3], "VARCHAR"),
     ]
     for name, function, parameters, result in functions:
@@ -117,6 +126,24 @@ def _value_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
 
     rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
     return pa.array([unit_of(unit).text(value) for value, unit in rows], pa.string())
+
+
+def _change_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.format import unit_of
+
+    rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
+    return pa.array(
+        [None if value is None else unit_of(unit).change(value) for value, unit in rows],
+        pa.string(),
+    )
+
+
+def _effects_text(accesses: pa.ChunkedArray, transfers: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.summary.sentences import effects_text
+    from spark_jobs.figures.table3_clusters.option_effects import effects
+
+    rows = zip(accesses.to_pylist(), transfers.to_pylist(), strict=True)
+    return pa.array([effects_text(access, effects(of_access)) for access, of_access in rows])
 
 
 def _difference_text(

@@ -1,6 +1,6 @@
 """Numbers of connections and bytes by day and hour, and Table I."""
 
-from spark_jobs.figures.charts import bars, big_number, table
+from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS, NETWORK, USER_GROUPS
 from spark_jobs.figures.table1_summary.numbers import NUMBERS
@@ -19,10 +19,8 @@ CONNECTIONS = Dataset(
 SUMMARY = NUMBERS.dataset("summary")
 ROWS = [
     [
-        big_number("TCP connections", CONNECTIONS, "flows"),
-        big_number("IP bytes, downlink", CONNECTIONS, "bytes_down"),
-        big_number("IP bytes, uplink", CONNECTIONS, "bytes_up"),
-        big_number("Networks", CONNECTIONS, "networks"),
+        table("Totals", CONNECTIONS, [], ["flows", "bytes_down", "bytes_up", "networks"],
+              order="1", height=18),
     ],
     [
         table("Table I. Summary statistics, with 95 % intervals", SUMMARY,
