@@ -200,6 +200,8 @@ def bars(
 ) -> Chart:
     """Return a bar chart with a bar for each value of `x` and `by`."""
     shown_metric = dataset.metric(metric)
+    # Rows without a value would draw axes without bars. SQL allows no window function here.
+    known = "" if " over (" in shown_metric.sql else f"({shown_metric.sql}) is not null"
     form_data = {
         **_axes(x, by, [metric], x_title, y_title or shown_metric.label, shown_metric.format),
         "orientation": "horizontal" if horizontal else "vertical",
@@ -208,7 +210,7 @@ def bars(
         "x_axis_sort_asc": not descending,
         "xAxisLabelRotation": 45 if long_labels else 0,
         "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
-        "adhoc_filters": _filters(where, having),
+        "adhoc_filters": _filters(where, " and ".join(filter(None, [having, known]))),
     }
     if axis_to_100_percent:
         form_data |= AXIS_TO_100_PERCENT

@@ -19,7 +19,7 @@ from spark_jobs.figures.dashboard_parts import (
     if_enough_data,
     literal,
 )
-from spark_jobs.figures.format import Unit
+from spark_jobs.figures.format import NOT_MEASURED, Unit
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.mart import MART
@@ -126,12 +126,14 @@ COMPARED = Dataset(
     ],
 )
 
-SUMS_OF_DAYS = f"""with last_days as (
-        select network, max(date) as last_day from metrics where true {DATES_MARK} group by network
-    ), shown as (
+LAST_DAYS = f"""
+    select network, any_value(country) as country, any_value(access) as access,
+        max(date) as last_day, unnest([1, 7]) as days
+    from metrics where true {DATES_MARK} group by network"""
+SUMS_OF_DAYS = f"""with shown as (
         select metrics.*, days, last_day, date = last_day as in_first
-        from metrics join last_days using (network)
-        join (values (1), (7)) as before(days) on date in (last_day, last_day - days)
+        from metrics join ({LAST_DAYS}) as last_days
+            on last_days.network = metrics.network and date in (last_day, last_day - days)
         where period in ('peak', 'off_peak')
     ), hours_of_both as (
         select network, days, hour from shown group by all having count(distinct date) = 2
@@ -158,6 +160,12 @@ select network, country, access, date, hours, place, days, title as metric,
     end as "{DIFFERENCE_HEADING}",
     significant
 from judged
+union all
+select network, country, access, last_day, '{NOT_MEASURED}', 0, days, 'every metric',
+    if(days = 1, 'the day before', 'the week before'), '{NOT_MEASURED}', '{NOT_MEASURED}',
+    'nothing to compare: no data of ' || strftime(last_day - days, '%Y-%m-%d')
+        || ' in the same hours', false
+from ({LAST_DAYS}) where (network, days) not in (select network, days from judged)
 """,
     [Metric("beyond_chance", "count_if(significant)", "differences beyond chance", ",d")],
 )
@@ -234,14 +242,16 @@ a difference whose own interval excludes zero, but which is not beyond chance am
 comparisons. Intervals are {CONFIDENCE:.0%} confidence intervals; they allow for the values of one
 user being alike.
 
-The next table compares the last day (in UTC; of the selected *Dates*, if any) with the day before
-and with the day a week before, in the local hours that both days have. Its marks count all of its
-own rows together: ● ▲ higher than before, ● ▼ lower, beyond chance.
-
 The page compares the days of *Dates*, if any are selected. `giscope report --compare` compares any
 other two selections, such as the days before and after a change. The report (`report.html` in the
 warehouse's folder, made by `giscope report`) also shows the time slots in use, and the interval of
 every figure.
+"""
+BEFORE_TEXT = """
+**The last day** of each network (in UTC; of the selected *Dates*, if any), against the day before
+and the day a week before, in the local hours that both days have.
+
+● ▲ higher than before, ● ▼ lower: beyond chance among all rows of this table. Those come first.
 """
 COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, TREND_TITLE, HOURS_TITLE = (
     "Differences between peak and off-peak",
@@ -272,9 +282,9 @@ ROWS = [
             raw_table(BEFORE_TITLE, SINCE_BEFORE,
                       ["network", "date", "hours", "metric", "compared with", "this day",
                        "before", DIFFERENCE_HEADING],
-                      order="significant, network, hours, place, days", height=64),
-            no_data="Nothing to compare: no selected network has data of the day or of the week "
-            "before its last day, in the same hours."),
+                      order="significant, network, hours, place, days", height=64, width=9),
+            no_data="Nothing to compare: the selected networks have no data on these days."),
+        Text(BEFORE_TEXT, height=64),
     ],
     [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
     [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5), height=80)],

@@ -10,9 +10,9 @@ CONNECTIONS = Dataset(
     "connections",
     f"select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period) from table1_summary",
     [
-        Metric("flows", "sum(flows)", "TCP connections", ",d"),
-        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes, downlink [B]", ".3s"),
-        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes, uplink [B]", ".3s"),
+        Metric("flows", "coalesce(sum(flows), 0)", "TCP connections", ",d"),
+        Metric("bytes_down", "coalesce(sum(ip_bytes_down), 0)", "IP bytes, downlink [B]", ".3s"),
+        Metric("bytes_up", "coalesce(sum(ip_bytes_up), 0)", "IP bytes, uplink [B]", ".3s"),
         Metric("networks", "count(distinct network)", "networks", ",d"),
     ],
 )
