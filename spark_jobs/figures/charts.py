@@ -6,19 +6,6 @@ from collections.abc import Sequence
 from spark_jobs.figures.dashboard_parts import COLOUR_SCHEME, MAX_ROWS, Chart, Dataset, FormData
 
 
-def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
-    """Return a chart that shows one number."""
-    form_data = {
-        "metric": metric,
-        "y_axis_format": dataset.metric(metric).format,
-        "header_font_size": 0.4,
-        "subheader_font_size": 0.15,
-        "force_timestamp_formatting": False,
-        "adhoc_filters": [DATE_RANGE_FILTER],
-    }
-    return Chart(title, dataset, "big_number_total", form_data, height=18)
-
-
 def table(
     title: str,
     dataset: Dataset,
