@@ -22,12 +22,10 @@ from spark_jobs.secret_files import secret_of
 ADMINISTRATOR_NAME = "admin"
 NUMBERED_NETWORK = r"network (\d+)( .*)?"
 MOST_COMMON_ACCESS = "access of most networks"
-DENIED_TO_READERS = ("can export on Dashboard", "can get drill info on Dataset")
-"""Permissions that readers do not get.
-
-An export contains the names of all networks. Each page would ask for the other one's data, which
-nothing on it uses.
-"""
+DRILL_INFORMATION = "can get drill info on Dataset"
+"""Permission that nobody gets: each chart would ask for data that nothing on a page uses."""
+DENIED_TO_READERS = ("can export on Dashboard", DRILL_INFORMATION)
+"""Permissions that readers do not get. An export contains the names of all networks."""
 
 
 def make_administrator() -> None:
@@ -108,6 +106,7 @@ def name_networks(networks: list[tuple[str, str, str]]) -> None:
 def make_roles(countries: set[str]) -> None:
     """Make the roles of readers and analysts, and the row-level security of their countries.
 
+    The administrator does not get the permission for data that no page uses either.
     There is a role of readers for each country, which sees rows of that country only, and one for
     all countries. For each of them there is a role of analysts, which may also write SQL.
     """
@@ -116,6 +115,12 @@ def make_roles(countries: set[str]) -> None:
     from superset.models.core import Database
     from superset.utils.core import RowLevelSecurityFilterType
 
+    administrator = security_manager.find_role(ADMINISTRATOR)
+    administrator.permissions = [
+        permission
+        for permission in administrator.permissions
+        if str(permission) != DRILL_INFORMATION
+    ]
     datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
     analysis = db.session.query(Database).filter_by(database_name="analysis").one()
     read_permissions = [

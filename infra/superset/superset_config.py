@@ -43,6 +43,8 @@ FEATURE_FLAGS = {
     # Readers do not drill; each of these makes one more request for every dataset of a page.
     "DRILL_BY": False,
     "DRILL_TO_DETAIL": False,
+    # Only charts in sight, or nearly, ask for their data.
+    "DASHBOARD_VIRTUALIZATION_DEFER_DATA": True,
     # The templates in datasets' SQL get the values of the page's filters.
     "ENABLE_TEMPLATE_PROCESSING": True,
 }

@@ -26,6 +26,7 @@ from spark_jobs.figures.dashboard_parts import (
     Text,
     ValueFilter,
 )
+from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import Warehouse
 
@@ -47,6 +48,13 @@ DATABASES = {
 
 superset_config.py connects both to the published warehouse, whatever the path in the address.
 """
+NO_DATA = (
+    "Nothing to show: there are no {} in the selected networks, days and hours, or too few of "
+    f"them (fewer than {MIN_SAMPLES}, or of fewer than {MIN_USERS} users). The page Overview shows "
+    "which days have data."
+)
+EMPTY = ".slice_container [aria-label=empty]"
+"""CSS selector of Superset's picture for a chart without rows; its texts follow it."""
 HEADINGS = {
     "title": "metric",
     "shown": "shown on the pages",
@@ -157,6 +165,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "dashboard_title": page.title,
             "slug": page.slug,
             "published": True,
+            "css": _texts_of_empty_charts(page),
             "position": _position(page),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
@@ -166,6 +175,21 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             },
         },
     )
+
+
+def _texts_of_empty_charts(page: Dashboard) -> str:
+    """Return CSS that says in the place of a chart without rows what is missing, and why."""
+    title = f"{EMPTY} + div > p:first-child"
+    rules = [
+        f"{EMPTY}, {EMPTY} + div > p:last-child:not(:first-child) {{display: none;}}",
+        f"{title} {{font-size: 0;}}",
+        f"{title}::after {{font-size: 14px;}}",
+    ]
+    for chart in page.charts:
+        text = json.dumps(chart.no_data or NO_DATA.format(chart.dataset.measured))
+        name = json.dumps(chart.title, ensure_ascii=False)
+        rules.append(f"[data-test-chart-name={name}] {title}::after {{content: {text};}}")
+    return "\n".join(rules)
 
 
 def _position(page: Dashboard) -> dict[str, Any]:

@@ -16,6 +16,16 @@ COUNTRY, NETWORKS, HOUR, HOURS = (
     ValueFilter("hours", "Peak or off-peak", CONNECTIONS),
 )
 ACCESS = ValueFilter("access", "Access", CONNECTIONS)
+DRAWN = ValueFilter(
+    "network",
+    "Network of charts “of one network”",
+    CONNECTIONS,
+    narrowed_by=("country", "access", "network"),
+    single=True,
+    select_first=True,
+    key="drawn",
+)
+"""Filter of the charts that show one network at a time."""
 MOST_COMMON_ACCESS = "access of most networks"
 """Placeholder in the assets; `load.py` replaces it by the name of that access technology."""
 FILTERS = (
@@ -65,7 +75,9 @@ def _dashboard(slug: str) -> Dashboard:
     colours = {
         label: colour for part in shown for label, colour in getattr(part, "COLOURS", {}).items()
     }
-    return Dashboard(title, slug, rows, filters, colours)
+    page = Dashboard(title, slug, rows, filters, colours)
+    drawn = [chart.title for chart in page.charts if chart.one_network]
+    return replace(page, filters=[*filters, replace(DRAWN, charts=drawn)]) if drawn else page
 
 
 DASHBOARDS = tuple(map(_dashboard, PAGES))

@@ -1,11 +1,11 @@
 """Superset's templates for the marks in datasets' SQL: the filters of a page."""
 
-from spark_jobs.figures.metrics.dashboard import DATES_MARK, SINCE_MARK
-from spark_jobs.figures.numbers import FILTERS_MARK
-from spark_jobs.figures.table3_clusters.numbers import ALL_HOURS_MARK
+from collections.abc import Iterable
 
-PLACE_COLUMNS = ("country", "access", "network")
-FILTER_COLUMNS = (*PLACE_COLUMNS, "hours", "hour")
+from spark_jobs.figures.metrics.dashboard import DATES_MARK, SINCE_MARK
+from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
+
+DAY_COLUMNS, HOUR_COLUMNS = ("country", "access", "network"), ("hours", "hour")
 
 _DATES = (
     "{% set dates = get_time_filter('date', strftime='%Y-%m-%d %H:%M:%S', remove_filter=True) %}"
@@ -16,7 +16,7 @@ DATES_SQL = (
 )
 
 
-def _values_sql(columns: tuple[str, ...]) -> str:
+def _values_sql(columns: Iterable[str]) -> str:
     return "".join(
         f"{{% for f in get_filters('{column}', remove_filter=True) %}}"
         f" and {column} {{{{ 'not in' if f.op == 'NOT IN' else 'in' }}}}"
@@ -26,8 +26,8 @@ def _values_sql(columns: tuple[str, ...]) -> str:
 
 
 TEMPLATES = {
-    FILTERS_MARK: DATES_SQL + _values_sql(FILTER_COLUMNS),
-    ALL_HOURS_MARK: DATES_SQL + _values_sql(PLACE_COLUMNS),
+    FILTERS_MARK: DATES_SQL + _values_sql((*DAY_COLUMNS, *HOUR_COLUMNS)),
+    DAY_FILTERS_MARK: DATES_SQL + _values_sql(DAY_COLUMNS),
     DATES_MARK: DATES_SQL,
     SINCE_MARK: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
     "{% else %}null::date{% endif %}",

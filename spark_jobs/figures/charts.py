@@ -6,19 +6,6 @@ from collections.abc import Sequence
 from spark_jobs.figures.dashboard_parts import COLOUR_SCHEME, MAX_ROWS, Chart, Dataset, FormData
 
 
-def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
-    """Return a chart that shows one number."""
-    form_data = {
-        "metric": metric,
-        "y_axis_format": dataset.metric(metric).format,
-        "header_font_size": 0.4,
-        "subheader_font_size": 0.15,
-        "force_timestamp_formatting": False,
-        "adhoc_filters": [DATE_RANGE_FILTER],
-    }
-    return Chart(title, dataset, "big_number_total", form_data, height=18)
-
-
 def table(
     title: str,
     dataset: Dataset,
@@ -66,7 +53,7 @@ def raw_table(
     """Return a table of a dataset's rows.
 
     order: names of the columns that sort the rows. By `date` the newest come first, by `held` the
-    held days.
+    held days, by `significant` the differences beyond chance.
     """
     form_data = {
         "query_mode": "raw",
@@ -74,7 +61,9 @@ def raw_table(
         "metrics": [],
         "all_columns": list(columns),
         "percent_metrics": [],
-        "order_by_cols": [json.dumps([c, c not in ("date", "held")]) for c in order.split(", ")],
+        "order_by_cols": [
+            json.dumps([c, c not in ("date", "held", "significant")]) for c in order.split(", ")
+        ],
         "row_limit": 1000,
         "server_page_length": 10,
         "table_timestamp_format": "%Y-%m-%d",
@@ -198,6 +187,8 @@ def bars(
 ) -> Chart:
     """Return a bar chart with a bar for each value of `x` and `by`."""
     shown_metric = dataset.metric(metric)
+    # Rows without a value would draw axes without bars. SQL allows no window function here.
+    known = "" if " over (" in shown_metric.sql else f"({shown_metric.sql}) is not null"
     form_data = {
         **_axes(x, by, [metric], x_title, y_title or shown_metric.label, shown_metric.format),
         "orientation": "horizontal" if horizontal else "vertical",
@@ -206,7 +197,7 @@ def bars(
         "x_axis_sort_asc": not descending,
         "xAxisLabelRotation": 45 if long_labels else 0,
         "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
-        "adhoc_filters": _filters(where, having),
+        "adhoc_filters": _filters(where, " and ".join(filter(None, [having, known]))),
     }
     if axis_to_100_percent:
         form_data |= AXIS_TO_100_PERCENT

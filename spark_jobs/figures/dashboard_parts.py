@@ -26,11 +26,15 @@ class Metric:
 
 @dataclass(frozen=True)
 class Dataset:
-    """SQL over the marts, and the metrics of its rows."""
+    """SQL over the marts, and the metrics of its rows.
+
+    measured: what it counts, in words, for a chart that has no data to show.
+    """
 
     name: str
     sql: str
     metrics: Sequence[Metric]
+    measured: str = "connections"
 
     def metric(self, name: str) -> Metric:
         """Return the metric of this name."""
@@ -44,6 +48,11 @@ class Chart:
     kind: Superset's name of the kind of chart.
     height: units of the grid.
     width: columns of the grid; 0: the charts of a row share what the others leave.
+    one_network: the chart shows the network of a filter of its own. A chart without the networks'
+    names needs it: a mean over several networks differs between peak and off-peak also because
+    their shares in the samples differ.
+    no_data: text in the place of the chart if there is nothing to show; empty: made from the
+    dataset's `measured`.
     """
 
     title: str
@@ -52,6 +61,8 @@ class Chart:
     form_data: FormData
     height: int = 50
     width: int = 0
+    one_network: bool = False
+    no_data: str = ""
 
 
 @dataclass(frozen=True)

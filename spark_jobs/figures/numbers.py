@@ -23,6 +23,8 @@ FILTERS_MARK = "/* filters */"
 Superset would otherwise filter the dataset's rows. That is too late: these are computed from sums
 by user group, to which the filters must apply.
 """
+DAY_FILTERS_MARK = "/* filters of days */"
+"""Mark as FILTERS_MARK, for rows that belong to no hour: filters of hours do not apply."""
 PLACE = ("network", "country", "access", "hours")
 """Columns, besides the date, by which a dataset of numbers is grouped."""
 NETWORK_PROPERTIES = ("country", "access")

@@ -51,6 +51,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     limit_of_chance(p): the p below which the differences of a page are significant
     value_text(value, unit): a value as text
     estimate_text(interval, unit, samples): a mean or share with its interval as text
+    change_text(value, unit): a relative difference with its sign, as text
     difference_text(difference, significant, unit, first_name, second_name): a difference in words
     option_effects(transfers): effects of TCP options on goodput, from the mart table3_clusters
     """
@@ -63,6 +64,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
         ("estimate_text", _estimate_text, [INTERVAL, "VARCHAR", "DOUBLE"], "VARCHAR"),
         ("value_text", _value_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
+        ("change_text", _change_text, ["DOUBLE", "VARCHAR"], "VARCHAR"),
         ("difference_text", _difference_text, [DIFFERENCE, "BOOLEAN", *["VARCHAR"] * 3], "VARCHAR"),
         ("option_effects", _option_effects, [TRANSFERS], EFFECTS),
     ]
@@ -153,6 +155,16 @@ def _value_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
 
     rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
     return pa.array([unit_of(unit).text(value) for value, unit in rows], pa.string())
+
+
+def _change_text(values: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.format import unit_of
+
+    rows = zip(values.to_pylist(), units.to_pylist(), strict=True)
+    return pa.array(
+        [None if value is None else unit_of(unit).change(value) for value, unit in rows],
+        pa.string(),
+    )
 
 
 def _difference_text(

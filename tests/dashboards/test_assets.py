@@ -7,8 +7,10 @@ from spark_jobs.dashboards.assets import assets
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_DATASET
 from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
+from spark_jobs.figures.dashboard_parts import ValueFilter
 from spark_jobs.figures.tables import MARTS
 
+CHARTS = [(page, chart) for page in DASHBOARDS for chart in page.charts]
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
 
 
@@ -86,6 +88,51 @@ def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
         assert values[key] == expected, key
 
 
+@pytest.mark.parametrize(("page", "chart"), CHARTS, ids=[chart.title for _, chart in CHARTS])
+def test_networks_are_not_pooled_where_peak_and_off_peak_are_compared(page, chart):
+    """A chart shows networks apart, or shows the one of a filter, or does not divide the hours.
+
+    Totals divide nothing. Figs. 14 to 17 compare within one access technology.
+    """
+    keys = {
+        key
+        for name in ("x_axis", "groupby", "groupbyRows", "groupbyColumns", "all_columns")
+        for key in [chart.form_data.get(name, [])]
+        for key in ([key] if isinstance(key, str) else key)
+    }
+    if keys & {"network", "about"} or (keys & {"series"} and not chart.one_network):
+        return
+    if chart.title == "Totals" or chart.title.startswith("Fig. 1"):
+        return
+    [one] = [
+        shown
+        for shown in page.filters
+        if isinstance(shown, ValueFilter) and shown.key == "drawn" and chart.title in shown.charts
+    ]
+    assert (one.column, one.single, one.select_first) == ("network", True, True)
+
+
+def test_series_are_networks_with_their_hours():
+    """A dataset whose series are something else must be drawn for one network."""
+    for _, chart in CHARTS:
+        if "series" in chart.form_data.get("groupby", []) and not chart.one_network:
+            assert "network || ' ' ||" in chart.dataset.sql, chart.title
+
+
+def test_an_empty_chart_says_what_is_missing():
+    for page in DASHBOARDS:
+        css = assets()[f"dashboards/{page.slug}.yaml"]["css"]
+        for chart in page.charts:
+            [rule] = [
+                rule
+                for rule in css.splitlines()
+                if rule.startswith(f'[data-test-chart-name="{chart.title}"]')
+            ]
+            assert (chart.no_data or chart.dataset.measured) in rule
+    [stalls] = [chart for _, chart in CHARTS if chart.title == "Causes of stalls"]
+    assert stalls.dataset.measured == "stalls"
+
+
 HELD_DAYS = """
     create table networks (network text, country text, access text);
     create table metrics (network text, date date, metric text);
@@ -147,7 +194,7 @@ def test_held_days_come_first_whatever_dates_are_chosen():
     [held] = [content for path, content in assets().items() if path == "charts/held_days.yaml"]
     assert held["params"]["order_by_cols"][:2] == ['["state", true]', '["date", false]']
     overview = assets()["dashboards/giscope-overview.yaml"]
-    first = overview["position"]["ROW-2"]["children"][0]
+    first = overview["position"]["ROW-3"]["children"][0]
     number = overview["position"][first]["meta"]["chartId"]
     assert overview["position"][first]["meta"]["sliceName"] == held["slice_name"]
     filters = overview["metadata"]["native_filter_configuration"]

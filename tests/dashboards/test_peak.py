@@ -8,7 +8,7 @@ import pytest
 from compared import compared, of_other_users, selection_of
 
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons
-from spark_jobs.figures.metrics.dashboard import BY_HOUR, COMPARED, SPANS, TREND
+from spark_jobs.figures.metrics.dashboard import BY_HOUR, COMPARED, SINCE_BEFORE, SPANS, TREND
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.selection import Selection
 from spark_jobs.report.selection import select
@@ -113,6 +113,54 @@ def test_of_the_last_days(demo):
         {key: row["sentence"] for key, row in page_rows(selection, days).items()} for days in SPANS
     ]
     assert all(sentences[0] == others for others in sentences[1:])
+
+
+def days_of(days: dict[int, float], hours: tuple[int, ...] = (10, 11)) -> pd.DataFrame:
+    """Thirty users a day, whose set-up delay is about the day's value, at peak."""
+    random = np.random.default_rng(1)
+    rows = [
+        (
+            "a", FIRST_DAY + datetime.timedelta(days=day), "AA", "gprs", hour, "peak",
+            "setup_delay", user, 5, 5 * (value + random.normal(0, 0.05)), 5.0,
+        )
+        for day, value in days.items()
+        for hour in hours
+        for user in range(30)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def test_the_last_day_is_compared_with_the_day_and_the_week_before():
+    """Twice as long as a week ago, as long as yesterday; each is what a plain regression says."""
+    rows = days_of({0: 0.5, 1: 0.7, 6: 1.0, 7: 1.0})
+    shown = selection_of(rows).rows(f"select * from ({SINCE_BEFORE.sql}) order by days")
+    assert [row["compared with"] for row in shown] == ["the day before", "the week before"]
+    assert [row["significant"] for row in shown] == [False, True]
+    texts = [row["difference (95 % interval)"] for row in shown]
+    assert "no difference beyond chance" in texts[0] or texts[0].startswith("perhaps")
+    assert texts[1].startswith("● ▲ ")
+    assert "ms longer on this day than before" in texts[1]
+    for row, days in zip(shown, (1, 7), strict=True):
+        halves = rows[rows["date"].isin([rows["date"].max(), rows["date"].max()
+                                         - datetime.timedelta(days=days)])]  # fmt: skip
+        period = np.where(halves["date"] == rows["date"].max(), "peak", "off_peak")
+        plain = compared(halves.assign(period=period)).loc["a", "setup_delay"]
+        for text, value in ((row["this day"], plain["first"]), (row["before"], plain["second"])):
+            number = float(text.split("\N{NO-BREAK SPACE}")[0].replace(",", ""))
+            assert number == pytest.approx(1000 * value, rel=0.005)
+
+
+def test_only_hours_that_both_days_have_are_compared():
+    """The last day ends after 10 h. At 11 h, the day before was slow."""
+    before = days_of({0: 1.0}), days_of({0: 9.0}, (11,)), days_of({1: 1.0}, (10,))
+    row, week = selection_of(pd.concat([before[0][before[0]["hour"] == 10], *before[1:]])).rows(
+        f"{SINCE_BEFORE.sql} order by days"
+    )
+    assert week["difference (95 % interval)"] == (
+        "nothing to compare: no data of 2004-02-24 in the same hours"
+    )
+    assert not row["significant"]
+    assert float(row["before"].split("\N{NO-BREAK SPACE}")[0].replace(",", "")) < 1100
 
 
 def test_a_day_without_data_is_a_gap():

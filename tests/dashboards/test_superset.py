@@ -26,6 +26,8 @@ from spark_jobs.warehouse.files import read_rows
 QUERY_S = 0.3
 PUBLISHED_S = 2.0
 READER = "reader-of-aa"
+TOTALS = "[data-test-chart-name=Totals] td"
+"""Cells of the Overview's totals; the first has the number of connections."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -151,7 +153,7 @@ def test_table_1_is_that_of_giscope_sql(server, opened):
 
 
 def connections_shown(page: Page) -> str:
-    return page.locator(".header-line").first.inner_text()
+    return page.locator(TOTALS).first.inner_text()
 
 
 def choose(page: Page, column: str, value: str) -> None:
@@ -186,7 +188,7 @@ def test_the_warehouse_changes_under_open_dashboards(server, page):
     server.warehouse.update_views()
     assert (server.warehouse.root / VIEWS).stat().st_ino != before
     page.goto(f"{server.address}/superset/dashboard/giscope-overview/")
-    page.locator(".header-line").first.wait_for()
+    page.locator(TOTALS).first.wait_for()
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,6 @@ from spark_jobs.figures.limits_by_window.numbers import MSS_CLASS, WINDOWS
 from spark_jobs.figures.numbers import Numbers, mean
 from spark_jobs.figures.page_load_time.numbers import NUMBERS as PAGE_LOADS
 from spark_jobs.figures.rtt_by_flight.numbers import NUMBERS as RTTS
-from spark_jobs.figures.stalls_by_class.numbers import NUMBERS as STALL_NUMBERS
-from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS
 from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
 from spark_jobs.figures.table3_clusters.dashboard import BY_VALUE
 from spark_jobs.figures.table3_clusters.numbers import EFFECT_HEADINGS, FIGURES, OPTION_LABELS
@@ -175,9 +173,6 @@ OF_CHARTS = {
     ),
     "Mean RTT on the access side by bytes in flight": with_columns(RTTS, series=SERIES),
     "Mean queueing (RTT above": with_columns(RTTS, series=SERIES),
-    "Stalls: number, duration": with_columns(
-        STALL_NUMBERS, **{"class": label_sql("class", STALL_LABELS)}
-    ),
 }
 """The numbers that each chart of a Ratio's metric shows, by the beginning of its title."""
 

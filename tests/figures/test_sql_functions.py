@@ -1,9 +1,12 @@
 """The statistics as functions of SQL: many rows at once, as Python computes them one by one."""
 
+import re
+
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import ROOT
 
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.statistics import Difference, Sums, difference, mean, share, significant
@@ -104,3 +107,20 @@ def test_nothing_is_known_of_no_groups_or_of_a_null_sum(connection):
 def test_lists_of_different_lengths_are_refused(connection):
     with pytest.raises(duckdb.InvalidInputException, match="different numbers of elements"):
         connection.sql("select share_interval([1, 2], [3, 3], [3])").fetchall()
+
+
+def test_superset_s_image_has_the_modules_of_the_functions():
+    """The image has no giscope, only the files that its Dockerfile copies."""
+    copied = (ROOT / "infra/docker/Dockerfile").read_text()
+    modules, open_ = set(), ["spark_jobs.figures.sql_functions"]
+    while open_:
+        module = open_.pop()
+        path = module.replace(".", "/") + ".py"
+        if module in modules or not (ROOT / path).exists():
+            continue
+        modules.add(module)
+        assert path in copied, path
+        open_ += re.findall(
+            r"^\s*from (spark_jobs\.[\w.]+) import", (ROOT / path).read_text(), re.M
+        )
+    assert len(modules) >= 6

@@ -21,7 +21,7 @@ group by all
 """,
     [Metric("held", "count_if(starts_with(state, 'HELD'))", "held days", ",d")],
 )
-DAYS = Dataset("days", DAYS_SQL, [Metric("checked", "count(*)", "days", ",d")])
+DAYS = Dataset("days", DAYS_SQL, [Metric("checked", "count(*)", "days", ",d")], "days")
 FRESHNESS = Dataset("freshness", FRESHNESS_SQL, [Metric("networks", "count(*)", "networks", ",d")])
 FRESHNESS_TITLE = "Data of each network"
 DAYS_TITLE = "Days: held days first, then the newest"

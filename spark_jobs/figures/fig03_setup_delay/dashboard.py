@@ -29,6 +29,7 @@ SETUP_DELAY = Dataset(
         share_of_series("flows", "share of set-ups"),
         Ratio("mean_delay", "mean set-up delay", "delay_sum", unit=SECONDS).metric,
     ],
+    "set-ups",
 )
 ROWS = [
     [

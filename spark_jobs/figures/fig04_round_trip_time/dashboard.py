@@ -17,6 +17,7 @@ RTT_SAMPLES = Dataset(
         "rtt_ms",
     ),
     [FLOWS, share_of_series("flows", "share of connections")],
+    "connections with an RTT of the handshake",
 )
 
 

@@ -17,6 +17,7 @@ select {KEYS}, {OUTCOME} as outcome, {AREA} as area, {BACKGROUND} as background,
 from fig05_setup_tree
 """,
     [FLOWS, Metric("setups", "sum(flows)", "share of set-ups", "")],
+    "set-ups",
 )
 SETUP_DELAYS = replace(NUMBERS, where="delay_flows > 0").dataset(
     "setup_delays", "area", "background"

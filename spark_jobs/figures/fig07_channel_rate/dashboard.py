@@ -23,6 +23,7 @@ CHANNEL_RATE = Dataset(
         sum_by("series", "seconds", "measured time [s]", "periods"),
         share_of_series("seconds", "share of measured time", "periods"),
     ],
+    "channel rates, which need a busy link",
 )
 MEAN_RATES = numbers_of(
     "channel_rate",

@@ -13,6 +13,7 @@ BOTTLENECK = Dataset(
     f"""select {KEYS}, {USER_GROUPS}, flows, {label_sql("bottleneck", LABELS)} as side
 from fig08_bottleneck""",
     [FLOWS, sum_by("series", "flows", "connections")],
+    "connections that lose packets",
 )
 ROWS = [
     [

@@ -12,6 +12,7 @@ BY_LOSS = Dataset(
     {LOSS} as loss
 from fig10_throughput_by_loss""",
     [FLOWS, *(ratio.metric for ratio in NUMBERS.ratios)],
+    "single transfers above 100 KiB",
 )
 ROWS = [
     [

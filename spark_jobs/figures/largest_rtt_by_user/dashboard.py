@@ -22,6 +22,7 @@ from largest_rtt_by_user
             ".0%",
         )
     ],
+    "users with RTTs",
 )
 ROWS = [
     [

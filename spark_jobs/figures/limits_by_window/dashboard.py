@@ -1,5 +1,7 @@
 """Limits of transfers, and throughput by window and segment size."""
 
+from dataclasses import replace
+
 from schemas.flows import LIMITS
 from spark_jobs.figures.charts import bars, share_bars
 from spark_jobs.figures.colours import by_hours
@@ -30,6 +32,7 @@ select {KEYS},
 from limits_by_window
 """,
     [Metric("seconds", "sum(seconds)", "time of transfers [s]", ",.0f")],
+    "connections with known limits",
 )
 BY_WINDOW = Dataset(
     "windows",
@@ -42,17 +45,19 @@ from (
 )
 """,
     [FLOWS, WINDOWS["throughput"].metric],
+    "connections above 100 KiB with known window and MSS",
 )
 
 
 def _window_chart(title: str, where: str) -> Chart:
-    return bars(
-        f"User throughput by window and MSS, {title}"
+    chart = bars(
+        f"User throughput by window and MSS, {title}, of one network"
         f" (small: < {MIN_MEDIUM_MSS} B, large: ≥ {MIN_LARGE_MSS} B)",
         BY_WINDOW, "window_segments", "throughput", "segment",
         x_title="Mobile's window, lower edge [segments]", where=where,
         having=f"sum(flows) >= {MIN_SAMPLES}", height=42,
     )  # fmt: skip
+    return replace(chart, one_network=True)
 
 
 LIMITS_LIST = "\n".join(f"- {LIMIT_LABELS[name]}: {when}" for name, when in LIMITS.items())

@@ -4,6 +4,9 @@ The SQL calls the functions of `figures/sql_functions.py` for the sums by user g
 numbers follow the mart, the selected days and the networks that the reader may see.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from spark_jobs.figures.charts import bars, heat_map, lines, raw_table
 from spark_jobs.figures.colours import BAND_COLOURS, BAND_SUFFIXES
 from spark_jobs.figures.daily_checks.dashboard import DAYS, DAYS_TITLE
@@ -17,7 +20,7 @@ from spark_jobs.figures.dashboard_parts import (
     literal,
 )
 from spark_jobs.figures.dashboard_sql import USER_GROUPS, USERS
-from spark_jobs.figures.format import Unit
+from spark_jobs.figures.format import NOT_MEASURED, Unit
 from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
@@ -54,42 +57,60 @@ UNITS_CTE = f"""units(place, metric, title, unit, scale) as (
 )"""
 
 
-COMPARED_SQL = f"""
-with {UNITS_CTE}, spans(days, since) as (
-    select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
-    from (values {_values_sql(list(SPANS.items()))}) as lengths(days, length)
-), daily as (
-    select network, country, access, metric, period, date,
-        {common_user_group("metrics")} as user_group,
-        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
-    from metrics where period in ('peak', 'off_peak') {DATES_MARK} group by all
-), user_groups as (
-    select days, network, country, access, metric, period, user_group, max(date) as date,
-        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
-    from daily join spans on date >= since group by all having sum(denominator) > 0
+def judged_sql(sums: str, *keys: str) -> str:
+    """Return common table expressions, the last of them `judged`: differences between two halves.
+
+    sums: SQL of rows with user group, `in_first`, measured, numerator and denominator, by page,
+    place, date, metric and the columns `keys`. A difference beyond chance is one among all of its
+    `page`.
+    """
+    by = ", ".join(["page", "network", "country", "access", "metric", *keys])
+    return f"""
+{UNITS_CTE}, user_groups as (
+    {sums}
 ), pairs as (
-    select days, network, country, access, metric, max(date) as date,
-        count(*) filter (period = 'peak') as peaks,
-        count(*) filter (period = 'off_peak') as off_peaks,
-        difference_interval(list(user_group), list(period = 'peak'), list(numerator),
+    select {by}, max(date) as date,
+        count(*) filter (in_first) as firsts, count(*) filter (not in_first) as seconds,
+        difference_interval(list(user_group), list(in_first), list(numerator),
             list(denominator), list(measured)) as compared
     from user_groups group by all
 ), differences as materialized (
     select * exclude (compared), compared, unnest(compared) from pairs
 ), limits as (
-    select days, limit_of_chance(list(p)) as limit_of_chance from differences group by days
+    select page, limit_of_chance(list(p)) as limit_of_chance from differences group by page
 ), judged as (
     select *, first - second as difference, coalesce(p < limit_of_chance, false) as significant
-    from differences join limits using (days) join units using (metric)
-)
-select days, network, country, access, date, place, metric, title,
+    from differences join limits using (page) join units using (metric)
+)"""
+
+
+def peak_sums_sql(spans: Iterable[tuple[str, int]]) -> str:
+    """Return SQL of the sums of `judged_sql` at peak and off-peak, with a page for each span."""
+    return f"""with spans(page, since) as (
+        select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
+        from (values {_values_sql(list(spans))}) as lengths(days, length)
+    ), daily as (
+        select network, country, access, metric, period, date,
+            {common_user_group("metrics")} as user_group,
+            sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
+        from metrics where period in ('peak', 'off_peak') {DATES_MARK} group by all
+    )
+    select page, network, country, access, metric, period = 'peak' as in_first, user_group,
+        max(date) as date, sum(measured) as measured, sum(numerator) as numerator,
+        sum(denominator) as denominator
+    from daily join spans on date >= since group by all having sum(denominator) > 0"""
+
+
+COMPARED_SQL = f"""
+with {judged_sql(peak_sums_sql(SPANS.items()))}
+select page as days, network, country, access, date, place, metric, title,
     title || ' [' || unit || ']' as title_unit, first * scale as peak, second * scale as off_peak,
     difference * scale as difference, low * scale as low, high * scale as high, significant,
     100 * difference / nullif(second, 0) as percent,
     value_text(first, unit) as "at peak", value_text(second, unit) as "off-peak",
     case
-        when peaks = 0 then 'nothing to compare: no peak data'
-        when off_peaks = 0 then 'nothing to compare: no off-peak data'
+        when firsts = 0 then 'nothing to compare: no peak data'
+        when seconds = 0 then 'nothing to compare: no off-peak data'
         else difference_text(compared, significant, unit, '{PEAK.name}', '{OFF_PEAK.name}')
     end as sentence,
     if(significant, '● ', '') || sentence as "{DIFFERENCE_HEADING}"
@@ -101,13 +122,57 @@ COMPARED = Dataset(
     [
         Metric(
             "percent",
-            "sum(if(significant, percent, 0))",
+            "sum(percent)",
             "difference [% of off-peak]",
             "+,.0f",
         ),
     ],
 )
 
+LAST_DAYS = f"""
+    select network, any_value(country) as country, any_value(access) as access,
+        max(date) as last_day, unnest([1, 7]) as days
+    from metrics where true {DATES_MARK} group by network"""
+SUMS_OF_DAYS = f"""with shown as (
+        select metrics.* replace ({common_user_group("metrics")} as user_group), days, last_day,
+            date = last_day as in_first
+        from metrics join ({LAST_DAYS}) as last_days
+            on last_days.network = metrics.network and date in (last_day, last_day - days)
+        where period in ('peak', 'off_peak')
+    ), hours_of_both as (
+        select network, days, hour from shown group by all having count(distinct date) = 2
+    )
+    select 0 as page, network, country, access, metric, days, {HOURS_SQL} as hours, in_first,
+        user_group, max(last_day) as date, sum(measured) as measured, sum(numerator) as numerator,
+        sum(denominator) as denominator
+    from shown join hours_of_both using (network, days, hour)
+    group by all having sum(denominator) > 0"""
+"""SQL of the sums of `judged_sql` of each network's last day and of a day before.
+
+Only hours count that both days have: a day whose captures end at noon has no evening.
+"""
+SINCE_BEFORE = Dataset(
+    "days_before",
+    f"""
+with {judged_sql(SUMS_OF_DAYS, "days", "hours")}
+select network, country, access, date, hours, place, days, title as metric,
+    if(days = 1, 'the day before', 'the week before') as "compared with",
+    value_text(first, unit) as "this day", value_text(second, unit) as "before",
+    case when significant then if(difference > 0, '● ▲ ', '● ▼ ') else '' end || case
+        when firsts = 0 or seconds = 0 then 'nothing to compare'
+        else difference_text(compared, significant, unit, 'on this day', 'before')
+    end as "{DIFFERENCE_HEADING}",
+    significant
+from judged
+union all
+select network, country, access, last_day, '{NOT_MEASURED}', 0, days, 'every metric',
+    if(days = 1, 'the day before', 'the week before'), '{NOT_MEASURED}', '{NOT_MEASURED}',
+    'nothing to compare: no data of ' || strftime(last_day - days, '%Y-%m-%d')
+        || ' in the same hours', false
+from ({LAST_DAYS}) where (network, days) not in (select network, days from judged)
+""",
+    [Metric("beyond_chance", "count_if(significant)", "differences beyond chance", ",d")],
+)
 BY_DAY = Numbers(
     MART,
     [mean("value", "value", "numerator", Unit(""), "denominator", "measured")],
@@ -186,17 +251,27 @@ other two selections, such as the days before and after a change. The report (`r
 warehouse's folder, made by `giscope report`) also shows the time slots in use, and the interval of
 every figure.
 """
-COMPARISON_TITLE, DIFFERENCES_TITLE, TREND_TITLE, HOURS_TITLE = (
+BEFORE_TEXT = """
+**The last day** of each network (in UTC; of the selected *Dates*, if any), against the day before
+and the day a week before, in the local hours that both days have.
+
+● ▲ higher than before, ● ▼ lower: beyond chance among all rows of this table. Those come first.
+"""
+COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, TREND_TITLE, HOURS_TITLE = (
     "Differences between peak and off-peak",
     "Differences beyond chance [% of off-peak]",
+    "Last day of each network, against the day and the week before",
     "Metric by day, at peak and off-peak, with 95 % intervals",
     "Metric by day and local hour [% of the network's mean]",
 )
 ROWS = [
     [
-        bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
-             descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
-             width=7),
+        replace(
+            bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
+                 descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
+                 width=7, where="significant"),
+            no_data="No difference is beyond chance in the selected networks and days, or there "
+            "is nothing to compare: the table below says which."),
         raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "reason"],
                   order="held, date", height=58),
     ],
@@ -206,20 +281,30 @@ ROWS = [
                   order="network, place", height=100, width=9),
         Text(TEXT, height=100),
     ],
+    [
+        replace(
+            raw_table(BEFORE_TITLE, SINCE_BEFORE,
+                      ["network", "date", "hours", "metric", "compared with", "this day",
+                       "before", DIFFERENCE_HEADING],
+                      order="significant, network, hours, place, days", height=64, width=9),
+            no_data="Nothing to compare: the selected networks have no data on these days."),
+        Text(BEFORE_TEXT, height=64),
+    ],
     [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
     [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5), height=80)],
 ]  # fmt: skip
+NETWORK_CHARTS = [COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, DAYS_TITLE]
 FILTERS: list[ValueFilter | DateFilter] = [
     DateFilter(),
     ValueFilter("days", "Days compared, if no dates are selected", COMPARED,
                 selected=[DEFAULT_SPAN], single=True,
                 charts=[COMPARISON_TITLE, DIFFERENCES_TITLE]),
     ValueFilter("country", "Country", DAYS,
-                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+                charts=NETWORK_CHARTS),
     ValueFilter("access", "Access", DAYS,
-                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+                charts=NETWORK_CHARTS),
     ValueFilter("network", "Network", DAYS, narrowed_by=("country", "access"),
-                charts=[COMPARISON_TITLE, DIFFERENCES_TITLE, DAYS_TITLE]),
+                charts=NETWORK_CHARTS),
     ValueFilter("metric", "Metric by day and hour", BY_HOUR, selected=TITLES[:1], single=True,
                 charts=[TREND_TITLE, HOURS_TITLE]),
     ValueFilter("network", "Network by day and hour", DAYS, single=True, select_first=True,

@@ -86,7 +86,9 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
         caption=CAPTION,
         hours="",
         samples=f"{sum(c.significant for c in results)} of {len(results)} differences are "
-        "beyond chance",
+        "beyond chance"
+        if results
+        else "nothing to compare",
         figure=_forest(selection, results, first, second),
         tables=_tables(selection, results, first, second),
         open_tables=True,
@@ -182,6 +184,8 @@ def _forest(
                 hovertemplate="%{text}<extra>" + network.name + "</extra>",
             )
         )
+    if not networks:
+        return Markup()
     widest = max((abs(x) for trace in figure.data for x in trace.x), default=10.0)
     reach = min(max(1.6 * widest, 10.0), 200.0)
     figure.add_vline(x=0, line={"color": "#777777", "width": 1})

@@ -11,6 +11,7 @@ PAGES = Dataset(
     f"select {KEYS}, {USER_GROUPS}, {CONNECTIONS} as parallel_connections, pages, load_time_sum "
     "from page_load_time",
     [NUMBERS["load_time"].metric],
+    "pages",
 )
 ROWS = [
     [

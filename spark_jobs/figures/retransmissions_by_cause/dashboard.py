@@ -29,6 +29,7 @@ from retransmissions_by_cause
             ".1%",
         )
     ],
+    "data packets",
 )
 ROWS = [
     [

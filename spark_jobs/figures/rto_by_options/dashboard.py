@@ -1,5 +1,7 @@
 """The servers' RTO by TCP options."""
 
+from dataclasses import replace
+
 from spark_jobs.figures.charts import cumulative
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline
 from spark_jobs.figures.dashboard_sql import NETWORK, USERS, share_of_series
@@ -25,15 +27,17 @@ RTO_DISTRIBUTION = Dataset(
         "rto",
     ),
     [share_of_series("seconds", "share of connections' time", "changes")],
+    "RTO values of connections with known TCP options",
 )
 
 
 def _rto_chart(hours: str) -> Chart:
-    return cumulative(
-        f"RTO by TCP options, {hours}", RTO_DISTRIBUTION,
+    chart = cumulative(
+        f"RTO by TCP options, {hours}, of one network", RTO_DISTRIBUTION,
         "rto_below", "RTO [s]", "Cumulative share of time",
         where=f"hours = '{hours}'", x_max=MAX_DRAWN_RTO_S,
     )  # fmt: skip
+    return replace(chart, one_network=True)
 
 
 ROWS = [[_rto_chart("peak"), _rto_chart("off-peak")]]

@@ -17,6 +17,7 @@ from rtt_by_flight where {COUNTED_SAMPLES}
         Metric("rtt_samples", "sum(rtt_samples)", "RTT samples", ",d"),
         *(ratio.metric for ratio in NUMBERS.ratios),
     ],
+    "RTT samples",
 )
 
 

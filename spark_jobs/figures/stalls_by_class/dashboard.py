@@ -1,10 +1,17 @@
 """Causes of stalls, and users that stall at once."""
 
+from dataclasses import replace
+
 from spark_jobs.figures.charts import share_bars, table
-from spark_jobs.figures.dashboard_parts import Dataset, Metric, label_sql, literal
+from spark_jobs.figures.dashboard_parts import Dataset, Metric, Text, label_sql, literal
 from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.names import paler
-from spark_jobs.figures.stalls_by_class.numbers import NUMBERS, STALL_COLOURS, STALL_LABELS
+from spark_jobs.figures.stalls_by_class.numbers import (
+    HOST_STALLS,
+    NUMBERS,
+    STALL_COLOURS,
+    STALL_LABELS,
+)
 
 PAGE = "giscope-why"
 USERS_AT_ONCE = {1: " 1", 2: " 2", 3: " 3 to 4", 5: " 5 to 8", 9: " 9 to 16", 17: "17 to 32"}
@@ -24,24 +31,28 @@ COLOURS = {
 STALLS = Dataset(
     "stalls",
     f"""
-select {KEYS}, {USERS}, {label_sql("class", STALL_LABELS)} as class, stalls, seconds,
-    rto_stalls, users_at_once,
+select {KEYS}, {USERS}, {label_sql("class", STALL_LABELS)} as class, seconds, users_at_once,
     {label_sql("users_at_once", USERS_AT_ONCE, literal(MOST_USERS_AT_ONCE))} as at_once
 from stalls_by_class
 """,
-    [
-        Metric("stalls", "sum(stalls)", "stalls", ",d"),
-        Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
-        *(ratio.metric for ratio in NUMBERS.ratios),
-    ],
+    [Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f")],
+    "stalls",
 )
+CLASS = label_sql("class", STALL_LABELS)
+STALL_NUMBERS = replace(NUMBERS, dimensions={"class": CLASS}).dataset("stall_numbers", "class")
+TEXT = f"""
+**Stalls on the path** are all but those of three classes, which depend on the hosts:
+{", ".join(STALL_LABELS[name] for name in HOST_STALLS)}. The chart leaves these out.
+
+Users of one network whose stalls overlap count as stalling at once.
+"""
 ROWS = [
     [
         share_bars("Causes of stalls", STALLS, "class", "seconds",
                    "Share of the time in stalls"),
     ],
     [
-        table("Stalls: number, duration, RTO expiries, and stalls of other users", STALLS,
+        table("Stalls: number, duration, RTO expiries, and stalls of other users", STALL_NUMBERS,
               ["network", "class", "hours"],
               ["stalls", "seconds", *(ratio.name for ratio in NUMBERS.ratios)],
               order="network || class || hours", height=50),
@@ -49,6 +60,7 @@ ROWS = [
     [
         share_bars("Time in stalls on the path, by number of users that stall at once", STALLS,
                    "at_once", "seconds", "Share of the time in stalls on the path",
-                   where="users_at_once is not null"),
+                   where="users_at_once is not null", width=8),
+        Text(TEXT, height=50),
     ],
 ]  # fmt: skip

@@ -16,7 +16,9 @@ STALL_WORDS = {
     "client_idle": "no request from the mobile",
     "data_unavailable": "no data at the server",
 }
-"""Classes of stalls in words; the last three depend on the hosts, the others on the path."""
+"""Classes of stalls in words."""
+HOST_STALLS = ("zero_window", "client_idle", "data_unavailable")
+"""Classes that depend on the hosts, the last of STALL_WORDS; the others depend on the path."""
 STALL_LABELS = {name: with_spaces(name) for name in STALL_WORDS}
 STALL_COLOURS = dict(
     zip(STALL_WORDS, (*LIGHT_COLOURS[:6], "#888888", "#aaaaaa", "#cccccc"), strict=True)

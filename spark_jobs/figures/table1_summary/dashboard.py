@@ -1,6 +1,6 @@
 """Numbers of connections and bytes by day and hour, and Table I."""
 
-from spark_jobs.figures.charts import bars, big_number, table
+from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS, NETWORK, USER_GROUPS
 from spark_jobs.figures.table1_summary.numbers import NUMBERS
@@ -11,19 +11,17 @@ CONNECTIONS = Dataset(
     f"""select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period, user_group)
     from table1_summary""",
     [
-        Metric("flows", "sum(flows)", "TCP connections", ",d"),
-        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes, downlink [B]", ".3s"),
-        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes, uplink [B]", ".3s"),
+        Metric("flows", "coalesce(sum(flows), 0)", "TCP connections", ",d"),
+        Metric("bytes_down", "coalesce(sum(ip_bytes_down), 0)", "IP bytes, downlink [B]", ".3s"),
+        Metric("bytes_up", "coalesce(sum(ip_bytes_up), 0)", "IP bytes, uplink [B]", ".3s"),
         Metric("networks", "count(distinct network)", "networks", ",d"),
     ],
 )
 SUMMARY = NUMBERS.dataset("summary")
 ROWS = [
     [
-        big_number("TCP connections", CONNECTIONS, "flows"),
-        big_number("IP bytes, downlink", CONNECTIONS, "bytes_down"),
-        big_number("IP bytes, uplink", CONNECTIONS, "bytes_up"),
-        big_number("Networks", CONNECTIONS, "networks"),
+        table("Totals", CONNECTIONS, [], ["flows", "bytes_down", "bytes_up", "networks"],
+              order="1", height=18),
     ],
     [
         table("Table I. Summary statistics, with 95 % intervals", SUMMARY,

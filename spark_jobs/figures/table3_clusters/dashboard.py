@@ -8,9 +8,8 @@ from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text, eno
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS, USERS
 from spark_jobs.figures.format import TOO_FEW
 from spark_jobs.figures.names import HOURS_SQL
-from spark_jobs.figures.numbers import FILTERS_MARK
+from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
 from spark_jobs.figures.table3_clusters.numbers import (
-    ALL_HOURS_MARK,
     EFFECT_HEADINGS,
     EFFECTS_CAPTION,
     EFFECTS_SQL,
@@ -38,7 +37,7 @@ select networks.*, effects.* exclude (access)
 from ({EFFECTS_SQL}) as effects
 join (
     select network, country, access, max(date) as date
-    from table3_clusters where true {ALL_HOURS_MARK} group by all
+    from table3_clusters where true {DAY_FILTERS_MARK} group by all
 ) as networks using (access)
 """,
     [Metric(name, f"max({name})", label, "") for name, label in EFFECT_HEADINGS.items()],

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.mart_columns import common_user_group
-from spark_jobs.figures.numbers import Numbers, mean
+from spark_jobs.figures.numbers import DAY_FILTERS_MARK, Numbers, mean
 from spark_jobs.figures.table3_clusters.mart import MART
 from spark_jobs.figures.table3_clusters.option_effects import MIN_GROUPS
 
-ALL_HOURS_MARK = "/* filters, all hours */"
-"""Mark in a dataset's SQL, in whose place Superset writes the page's filters but those of hours."""
 LABELS = {
     "mss": {"low": "MSS low", "high": "MSS high"},
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
@@ -55,7 +53,7 @@ with transfers as (
         rate_bin, mss_class as mss,
         window_class as "window", {OPTIONS["sack"]} as sack, {OPTIONS["timestamps"]} as timestamps,
         sum(flows)::bigint as flows, sum(log_goodput_sum) as log_goodput_sum
-    from table3_clusters where true {ALL_HOURS_MARK} group by all
+    from table3_clusters where true {DAY_FILTERS_MARK} group by all
 )
 select access, generate_subscripts(effects, 1) as place, unnest(effects, recursive := true)
 from (
