@@ -5,7 +5,7 @@ Marts are small aggregates behind each table and figure.
 They hold counts, sums and histograms only, so that hours, days and networks add up without a
 rescan. User groups show how many users a sum has at least, and how much users differ. They add up,
 too, and name nobody. A row is of one user group (`user_group`), or it lists the user groups that it
-holds (`user_groups`). The mart `examples` names single connections, which illustrate the others.
+holds (`user_groups`). The marts `examples` and `worst_connections` are of single connections.
 
 A group of a mart (the rows that share its `group_columns`) may have only one user. The networks
 file's `min_users` leaves out small groups, and `suppressed_groups` counts them.
