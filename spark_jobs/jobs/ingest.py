@@ -45,6 +45,7 @@ from spark_jobs.jobs.duplicate_captures import (
 )
 from spark_jobs.jobs.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.jobs.leases import update_leases
+from spark_jobs.jobs.subscribers_hint import subscribers_hint
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
 from spark_jobs.warehouse import PublishedUnit, Staging, Unit, Warehouse, Written
@@ -418,6 +419,8 @@ def _stage_rows(
         user_keys(network).hash_text(reading.content_hash),
         reading.notes,
     )
+    if table is PACKETS and outcome.front_end == FrontEnd.BUILTIN:
+        outcome.notes += subscribers_hint(path, network.name, outcome.rows, reading.skipped)
     if reading.counted_span_us:
         outcome.first_us, outcome.last_us = reading.counted_span_us
     if table is PACKETS:
