@@ -1058,8 +1058,14 @@ def _ingest(
 
 
 def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:
-    """Raise a UserError with a line for each failure; equal lines appear once."""
-    lines = dict.fromkeys([*(result.error or "" for result in failed), *others])
+    """Raise a UserError with a line for each failure; equal lines appear once.
+
+    A full disk fails many files, each with its own number of bytes: it gives one line.
+    """
+    errors = {
+        result.disk_full or number: result.error or "" for number, result in enumerate(failed, 2)
+    }
+    lines = dict.fromkeys([*errors.values(), *others])
     if lines:
         raise UserError(*lines)
 

@@ -37,7 +37,7 @@ from spark_jobs.capture.users import (
     user_keys,
 )
 from spark_jobs.engine.tasks import by_spark, run_tasks
-from spark_jobs.errors import UserError, in_a_line
+from spark_jobs.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.jobs.duplicate_captures import (
     CapturePackets,
     DuplicateCaptureError,
@@ -74,6 +74,7 @@ class CaptureOutcome:
     dates: the days whose packets it changed
     notes: lines for the user
     network_refused: the error is the network's, so nothing of the network was ingested
+    disk_full: the error is a full disk, so the file may be good
     """
 
     network: str
@@ -97,6 +98,7 @@ class CaptureOutcome:
     front_end: FrontEnd = FrontEnd.BUILTIN
     notes: list[str] = field(default_factory=list)
     network_refused: bool = False
+    disk_full: bool = False
 
 
 @dataclass
@@ -283,6 +285,7 @@ class _IngestTask:
                 result.files = part.files
         except (UserError, OSError) as error:
             result.outcome.error = in_a_line(error)
+            result.outcome.disk_full = isinstance(error, FullDiskError)
         result.outcome.seconds = time.monotonic() - started
         return result
 
@@ -298,6 +301,7 @@ def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult
             replaced = _publish_rows(warehouse, staging, unit, result)
     except (UserError, OSError) as error:
         outcome.error = in_a_line(error)
+        outcome.disk_full = isinstance(error, FullDiskError)
         outcome.duplicate_of = (
             error.duplicate_of if isinstance(error, DuplicateCaptureError) else None
         )
