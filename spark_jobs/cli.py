@@ -850,9 +850,7 @@ def plot(
     warehouse: WarehouseOption,
     flow_ids: Annotated[
         list[int] | None,
-        typer.Argument(
-            help="The connections' flow_ids in the table flows.", metavar="[FLOW_ID...]"
-        ),
+        typer.Argument(help="The connections' flow_ids in the table flows.", metavar="FLOW_ID..."),
     ] = None,
     address: AddressOption = None,
     time: TimeOption = None,
