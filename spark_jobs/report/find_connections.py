@@ -48,7 +48,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Search:
-    """What a user knows about a connection."""
+    """A search for connections by the knowledge that a user has."""
 
     conditions: list[Condition]
     time: Time | None = None

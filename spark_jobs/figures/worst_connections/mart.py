@@ -47,5 +47,5 @@ MART = Table(
         ),
         Column("limited_by", pa.string(), "the limit of the transfer, as in flows"),
     ),
-    group_columns=("hour", "worst_by", "flow_id"),
+    group_columns=("hour", "worst_by", "flow_id", "limited_by"),
 )
