@@ -18,6 +18,7 @@ from rich.console import Console
 from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
+from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,43 @@ OptionalNetworkOption = Annotated[
 ]
 
 
+OptionalNetworksOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--networks",
+        metavar="FILE",
+        help="The networks file; with its key, subscribers are found by their addresses.",
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="A",
+        help="Find the connection: an address of one of its ends, or a pseudonym.",
+    ),
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="TIME",
+        help="Find the connection in progress at this time, such as 2004-03-29T17:45:10 (local "
+        "time of the network) or 2004-03-29T15:45:10Z.",
+    ),
+]
+PortOption = Annotated[
+    str | None, typer.Option("--port", metavar="N", help="Find the connection: one of its ports.")
+]
+FilterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--filter",
+        metavar="FILTER",
+        help="Find the connection by Wireshark's display filter, such as 'ip.addr == 10.64.1.7 && "
+        "tcp.port == 40001'.",
+    ),
+]
 PlainAddressesOption = Annotated[
     bool,
     typer.Option(
@@ -408,6 +446,12 @@ def release(
 @app.command(epilog="Example: giscope marts --warehouse W")
 def marts(
     warehouse: WarehouseOption,
+    networks: Annotated[
+        Path | None,
+        typer.Option(
+            "--networks", metavar="FILE", help="Only the networks of this file. [default: all]"
+        ),
+    ] = None,
     network: OptionalNetworkOption = None,
     checked: Annotated[
         bool,
@@ -422,10 +466,16 @@ def marts(
     """
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
+    from spark_jobs.networks import find_network, load_networks
 
+    known = load_networks(networks) if networks else None
+    if known and networks and network:
+        find_network(known, network, networks)
     store = _open_existing(warehouse)
 
     def skip(day: tuple[str, date]) -> bool:
+        if known and day[0] not in known:
+            return True
         verdict = quality.verdict_of(store, *day)
         return verdict.held if verdict else checked
 
@@ -741,31 +791,73 @@ def _print_answer(answer: Answer, form: AnswerFormat) -> None:
 
 
 @app.command(
-    epilog='Example: giscope why --warehouse W "$(giscope sql --warehouse W --format csv '
-    '"select flow_id from flows order by rto_expiries desc limit 1" | tail -1)"',
+    epilog="Example: giscope why --warehouse W --networks networks.toml --address 10.64.1.7 "
+    "--time 2004-03-02T11:16:40",
 )
 def why(
     warehouse: WarehouseOption,
-    flow_id: Annotated[int, typer.Argument(help="The connection's flow_id in the table flows.")],
+    flow_id: Annotated[
+        int | None, typer.Argument(help="The connection's flow_id in the table flows.")
+    ] = None,
+    address: AddressOption = None,
+    time: TimeOption = None,
+    port: PortOption = None,
+    display_filter: FilterOption = None,
+    network: OptionalNetworkOption = None,
+    networks: OptionalNetworksOption = None,
 ) -> None:
-    """Explain in five lines why a connection was as fast as it was."""
+    """Explain in five lines why a connection was as fast as it was.
+
+    Give its flow_id, or what finds it. If several connections are found, they are listed.
+    """
     from spark_jobs.report.connection import read_connection
     from spark_jobs.report.why import explanation
 
-    for sentence in explanation(read_connection(_open_existing(warehouse), flow_id)):
+    store = _open_existing(warehouse)
+    texts = (address, time, port, display_filter, network)
+    (chosen,) = _chosen_flows("why", store, [] if flow_id is None else [flow_id], texts, networks)
+    for sentence in explanation(read_connection(store, chosen)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
+def _chosen_flows(
+    command: str,
+    store: Warehouse,
+    flow_ids: list[int],
+    texts: tuple[str | None, ...],
+    networks: Path | None,
+) -> list[int]:
+    """Return the given flow_ids, or that of the connection that the options find."""
+    from spark_jobs.networks import load_networks
+    from spark_jobs.report.find_connections import only_connection, search_of
+
+    if bool(flow_ids) == any(text is not None for text in texts):
+        raise UserError(
+            f"{command}: give either FLOW_ID, or one or more of --address, --time, --port, "
+            "--filter and --network"
+        )
+    if flow_ids:
+        return flow_ids
+    known = load_networks(networks) if networks else {}
+    return [only_connection(store, search_of(*texts), known)["flow_id"]]
+
+
 @app.command(
-    epilog='Example: giscope plot --warehouse W "$(giscope sql --warehouse W --format csv '
-    '"select flow_id from flows order by rto_expiries desc limit 1" | tail -1)"',
+    epilog="Example: giscope plot --warehouse W --filter 'ip.addr == 198.51.100.28 && "
+    "tcp.port == 40001'",
 )
 def plot(
     warehouse: WarehouseOption,
     flow_ids: Annotated[
-        list[int],
+        list[int] | None,
         typer.Argument(help="The connections' flow_ids in the table flows.", metavar="FLOW_ID..."),
-    ],
+    ] = None,
+    address: AddressOption = None,
+    time: TimeOption = None,
+    port: PortOption = None,
+    display_filter: FilterOption = None,
+    network: OptionalNetworkOption = None,
+    networks: OptionalNetworksOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -780,18 +872,51 @@ def plot(
     """Draw connections, each on an HTML page that opens offline.
 
     A page has the time-sequence graph, what limited the connection, the data in flight, RTT samples
-    and RTO expiries.
+    and RTO expiries. Give flow_ids, or what finds one connection. If several are found, they are
+    listed.
     """
     from spark_jobs.figures.names import plot_file_name
     from spark_jobs.jobs.plot import plot as draw
 
     store = _open_existing(warehouse)
     target = output or Path()
-    if len(flow_ids) > 1 and not target.is_dir():
+    texts = (address, time, port, display_filter, network)
+    chosen = _chosen_flows("plot", store, flow_ids or [], texts, networks)
+    if len(chosen) > 1 and not target.is_dir():
         raise UserError(f"plot: {target}: no such folder")
-    for flow_id in flow_ids:
+    for flow_id in chosen:
         page = target / plot_file_name(flow_id) if target.is_dir() else target
         out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
+
+
+@app.command(epilog="Example: giscope serve --warehouse W --networks networks.toml")
+def serve(
+    warehouse: WarehouseOption,
+    networks: OptionalNetworksOption = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="The port. Links of dashboards and report files lead to the default. 0: any "
+            "free one.",
+        ),
+    ] = SERVE_PORT,
+) -> None:
+    """Show the report and every connection's page in a browser on this machine, until Ctrl-C.
+
+    Pages are made when the browser asks for them. Nothing is written to the warehouse, and only
+    programs of the user who runs this command get an answer.
+    """
+    from spark_jobs.jobs.serve import make_server
+    from spark_jobs.networks import load_networks
+
+    known = load_networks(networks) if networks else {}
+    with make_server(_open_existing(warehouse), known, port) as server:
+        print(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C ends)", flush=True)
+        server.serve_forever()
 
 
 @app.command(epilog="Example: giscope schema flows")
@@ -931,8 +1056,14 @@ def _ingest(
 
 
 def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:
-    """Raise a UserError with a line for each failure; equal lines appear once."""
-    lines = dict.fromkeys([*(result.error or "" for result in failed), *others])
+    """Raise a UserError with a line for each failure; equal lines appear once.
+
+    A full disk fails many files, each with its own number of bytes: it gives one line.
+    """
+    errors = {
+        result.disk_full or number: result.error or "" for number, result in enumerate(failed, 2)
+    }
+    lines = dict.fromkeys([*errors.values(), *others])
     if lines:
         raise UserError(*lines)
 

@@ -18,6 +18,10 @@ class UserError(Exception):
         return "\n".join(map(printable, self.args))
 
 
+class FullDiskError(UserError):
+    """A full disk, which is no fault of the file that was read."""
+
+
 def in_a_line(error: UserError | OSError) -> str:
     """Return the message of an error, with the place and the reason, in one line."""
     if isinstance(error, UserError) or not error.strerror:

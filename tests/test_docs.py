@@ -244,7 +244,7 @@ def fixed_pieces(call: ast.Call) -> Iterator[str]:
             waiting += ast.iter_child_nodes(node)
 
 
-MESSAGE_CALLS = {"UserError", "DuplicateCaptureError", "note"}
+MESSAGE_CALLS = {"UserError", "FullDiskError", "DuplicateCaptureError", "note"}
 MESSAGE_CALLS_IN_NETWORKS = {"ValueError"}
 SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
 

@@ -44,6 +44,7 @@ ORDER = (
     "stalls_by_class",
     "recovery_by_restart",
     "examples",
+    "worst_connections",
     "captures",
     "suppressed_groups",
 )

@@ -47,13 +47,14 @@ def raw_table(
     columns: Sequence[str],
     *,
     order: str,
+    where: str = "",
+    limit: int = 1000,
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """Return a table of a dataset's rows.
+    """Return a table of a dataset's rows, of the first `limit`.
 
-    order: names of the columns that sort the rows. By `date` the newest come first, by `held` the
-    held days, by `significant` the differences beyond chance.
+    order: names of the columns that sort the rows, with ` desc` if the largest come first.
     """
     form_data = {
         "query_mode": "raw",
@@ -62,14 +63,15 @@ def raw_table(
         "all_columns": list(columns),
         "percent_metrics": [],
         "order_by_cols": [
-            json.dumps([c, c not in ("date", "held", "significant")]) for c in order.split(", ")
+            json.dumps([column.removesuffix(" desc"), not column.endswith(" desc")])
+            for column in order.split(", ")
         ],
-        "row_limit": 1000,
+        "row_limit": limit,
         "server_page_length": 10,
         "table_timestamp_format": "%Y-%m-%d",
         "show_cell_bars": False,
         "color_pn": False,
-        "adhoc_filters": _filters(),
+        "adhoc_filters": _filters(where),
         "column_config": {"date": {"d3TimeFormat": "%Y-%m-%d"}} if "date" in columns else {},
     }
     return Chart(title, dataset, "table", form_data, height, width)

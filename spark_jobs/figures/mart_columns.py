@@ -7,8 +7,8 @@ rescan. User groups show how many users a sum has, and how much users differ. Th
 name nobody. A row is of one user group (`user_group`), or it lists those that it holds
 (`user_groups`, `user_numbers`). On a network's day with few users, each user is a group of its own,
 so that users are counted. On a day with many, a hash divides them into GROUPS groups, so that the
-marts stay small and groups are a lower bound. The mart `examples` names single connections, which
-illustrate the others.
+marts stay small and groups are a lower bound. The marts `examples` and `worst_connections` are of
+single connections.
 
 A group of a mart (the rows that share its `group_columns`) may have only one user. The networks
 file's `min_users` leaves out small groups, and `suppressed_groups` counts them.

@@ -28,6 +28,8 @@ SHOWN_BINS = 100
 """Number of bins that hold 99 % of a histogram of rates."""
 PLOTS = "plots"
 """Folder of the pages of the report's examples, beside the report."""
+SERVE_PORT = 8765
+"""Port of `giscope serve`, unless it is given another one."""
 
 
 def paler(colour: str, share: float) -> str:

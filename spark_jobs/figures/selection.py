@@ -29,6 +29,7 @@ class Selection:
 
     table_of_days: a function that returns SQL of a table's rows of some days.
     results: what `once` has computed, by name.
+    served: whether `giscope serve` shows the page, and so makes the pages of its connections.
     """
 
     networks: list[ShownNetwork]
@@ -37,6 +38,7 @@ class Selection:
     connection: duckdb.DuckDBPyConnection
     table_of_days: Callable[[Table, Sequence[Day]], str]
     results: dict[str, Any] = field(default_factory=dict)
+    served: bool = False
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return what `compute` returns, computed only once for all sections that ask by name."""

@@ -19,11 +19,12 @@ MARTS: tuple[Table, ...] = tuple(part.MART for part in parts("mart"))
 TABLES = {table.name: table for table in (*STORED_TABLES, *MARTS, SUPPRESSED_GROUPS)}
 """All tables by name."""
 EXAMPLES = TABLES["examples"]
+SINGLE_CONNECTIONS = (EXAMPLES, TABLES["worst_connections"])
 RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
-    "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
+    "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, *SINGLE_CONNECTIONS),
     "flows": DAILY_TABLES,
     "marts": (
-        *(mart for mart in MARTS if mart is not EXAMPLES),
+        *(mart for mart in MARTS if mart not in SINGLE_CONNECTIONS),
         SUPPRESSED_GROUPS,
         QUALITY,
         INGEST_LOG,
@@ -31,5 +32,5 @@ RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
 }
 """Tables that are removed together, by the name of a group's retention in the networks file.
 
-The mart `examples` belongs to packets, because its connections are drawn from packets.
+The marts of single connections belong to packets, because these are drawn from packets.
 """

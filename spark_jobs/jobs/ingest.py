@@ -37,7 +37,7 @@ from spark_jobs.capture.users import (
     user_keys,
 )
 from spark_jobs.engine.tasks import by_spark, run_tasks
-from spark_jobs.errors import UserError, in_a_line
+from spark_jobs.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.jobs.duplicate_captures import (
     CapturePackets,
     DuplicateCaptureError,
@@ -45,6 +45,7 @@ from spark_jobs.jobs.duplicate_captures import (
 )
 from spark_jobs.jobs.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.jobs.leases import update_leases
+from spark_jobs.jobs.subscribers_hint import subscribers_hint
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
 from spark_jobs.warehouse import PublishedUnit, Staging, Unit, Warehouse, Written
@@ -73,6 +74,7 @@ class CaptureOutcome:
     dates: the days whose packets it changed
     notes: lines for the user
     network_refused: the error is the network's, so nothing of the network was ingested
+    disk_full: the error is a full disk, so the file may be good
     """
 
     network: str
@@ -96,6 +98,7 @@ class CaptureOutcome:
     front_end: FrontEnd = FrontEnd.BUILTIN
     notes: list[str] = field(default_factory=list)
     network_refused: bool = False
+    disk_full: bool = False
 
 
 @dataclass
@@ -282,6 +285,7 @@ class _IngestTask:
                 result.files = part.files
         except (UserError, OSError) as error:
             result.outcome.error = in_a_line(error)
+            result.outcome.disk_full = isinstance(error, FullDiskError)
         result.outcome.seconds = time.monotonic() - started
         return result
 
@@ -297,6 +301,7 @@ def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult
             replaced = _publish_rows(warehouse, staging, unit, result)
     except (UserError, OSError) as error:
         outcome.error = in_a_line(error)
+        outcome.disk_full = isinstance(error, FullDiskError)
         outcome.duplicate_of = (
             error.duplicate_of if isinstance(error, DuplicateCaptureError) else None
         )
@@ -418,6 +423,8 @@ def _stage_rows(
         user_keys(network).hash_text(reading.content_hash),
         reading.notes,
     )
+    if table is PACKETS and outcome.front_end == FrontEnd.BUILTIN:
+        outcome.notes += subscribers_hint(path, network.name, outcome.rows, reading.skipped)
     if reading.counted_span_us:
         outcome.first_us, outcome.last_us = reading.counted_span_us
     if table is PACKETS:

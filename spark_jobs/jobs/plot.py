@@ -24,10 +24,14 @@ def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
     """
     from spark_jobs.report.connection import read_connection
 
-    return _draw(warehouse, read_connection(warehouse, flow_id), output)
+    return write_page(page_of(warehouse, read_connection(warehouse, flow_id)), output)
 
 
-def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: str = "") -> Path:
+def page_of(warehouse: Warehouse, connection: Connection, shared: str = "") -> str:
+    """Return a connection's page as HTML; shared: see plot_page.page.
+
+    Raises UserError if its packets are gone.
+    """
     from spark_jobs.report.connection_packets import packets_of
     from spark_jobs.report.plot_page import page
 
@@ -36,7 +40,7 @@ def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: st
     exchange = packets_of(partition, connection) if partition else None
     if exchange is None:
         raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
-    return write_page(page(connection, exchange, shared), output)
+    return page(connection, exchange, shared)
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
@@ -79,5 +83,5 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         page = script.with_name(plot_file_name(connection.flow["flow_id"]))
         # A held day may have other flows than those that its marts were made from.
         with suppress(UserError):
-            written.append(_draw(warehouse, connection, page, script.name))
+            written.append(write_page(page_of(warehouse, connection, script.name), page))
     return written

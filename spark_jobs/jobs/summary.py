@@ -39,7 +39,15 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
         grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
     for outcome in outcomes:
         reasons = ", ".join(f"{count:,} {why}" for why, count in outcome.skipped.items())
-        note = "gave nothing" if outcome.error else "unchanged" if outcome.unchanged else ""
+        note = (
+            "not stored: no space left"
+            if outcome.disk_full
+            else "gave nothing"
+            if outcome.error
+            else "unchanged"
+            if outcome.unchanged
+            else ""
+        )
         grid.add_row(
             outcome.network,
             outcome.capture,

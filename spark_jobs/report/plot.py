@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.estimators.sender.state import LIMITS
+from spark_jobs.figures.examples.sentences import counted
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_COLOURS, LIMIT_LABELS, LIMIT_WORDS
 from spark_jobs.figures.page_elements import FONT, GRID, TEXT
 from spark_jobs.report.connection import Connection
@@ -132,7 +133,7 @@ def _stall_text(stall: dict[str, Any]) -> str:
     parts = [stall["class"].replace("_", " ")]
     if stall["interruption"]:
         parts.append(f"interruption of the link ({stall['interruption']})")
-    parts.append(f"{stall['segments']} segments in flight")
+    parts.append(f"{counted(stall['segments'], 'segment')} in flight")
     if stall["lost"] is not None:
         parts.append(f"{stall['lost']} of them lost")
     parts.append(f"ended by the {stall['ended_by']}")

@@ -41,9 +41,9 @@ def _throughput(flow: dict[str, Any]) -> str:
     rate = flow["goodput"]
     goodput = f"at {rate / 1000:,.1f} kbit/s" if rate else "too few for a rate"
     return (
-        f"{flow['server']} port {flow['server_port']} sent {flow['payload_bytes_down']:,} bytes to "
-        f"{flow['user']}, {goodput}, in a connection of {seconds:.1f} s that began at "
-        f"{flow['start_ts']:%Y-%m-%d %H:%M:%S} UTC."
+        f"{flow['server']} port {flow['server_port']} sent "
+        f"{counted(flow['payload_bytes_down'], 'byte')} to {flow['user']}, {goodput}, in a "
+        f"connection of {seconds:.1f} s that began at {flow['start_ts']:%Y-%m-%d %H:%M:%S} UTC."
     )
 
 
@@ -58,7 +58,7 @@ def _losses(flow: dict[str, Any]) -> str:
         rtt = f". The RTT on the access side: {times.replace(NO_BREAK_SPACE, ' ')}"
     return (
         f"Of the {counted(flow['data_packets_down'], 'data packet')} that Gi saw, "
-        f"{flow['lost_access']:,} were lost on the access side. The Internet side lost "
+        f"{_were(flow['lost_access'])} lost on the access side. The Internet side lost "
         f"{counted(flow['lost_internet'], 'packet')}{rtt}."
     )
 
@@ -76,6 +76,10 @@ def _retransmissions(flow: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     by_cause = f": {join(phrases)}" if phrases else ""
     return (
         f"The server retransmitted {counted(flow['retransmissions'], 'packet')}{by_cause}; "
-        f"{spurious:,} of them were spurious, that is, of data that had arrived. Its "
+        f"{_were(spurious, ' of them')} spurious, that is, of data that had arrived. Its "
         f"retransmission timer expired {counted(flow['rto_expiries'], 'time')}."
     )
+
+
+def _were(number: int, of: str = "") -> str:
+    return f"{number:,}{of} {'was' if number == 1 else 'were'}"

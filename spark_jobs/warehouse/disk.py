@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import xxhash
 
-from spark_jobs.errors import UserError
+from spark_jobs.errors import FullDiskError
 from spark_jobs.places import in_object_store
 
 MAX_NAME_BYTES = 213
@@ -38,7 +38,7 @@ def file_name(name: str) -> str:
 
 @contextmanager
 def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
-    """Raise UserError if the disk of a file or folder is full, or its user's quota is.
+    """Raise FullDiskError if the disk of a file or folder is full, or its user's quota is.
 
     needed() returns how many bytes must be free at least. It is called after temporary files are
     removed.
@@ -51,7 +51,7 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
         where = Path(tempfile.gettempdir()) if in_object_store(path) else path
         free = shutil.disk_usage(where if where.exists() else where.parent).free
         missing = needed()
-        raise UserError(
+        raise FullDiskError(
             f"{path}: no space left on the device: "
             + (
                 f"at least {missing:,} bytes are needed, {free:,} are free"
@@ -66,7 +66,7 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
 def replacing(path: Path, size: int) -> Iterator[Path]:
     """Yield a temporary path; at the end the file there replaces the file at `path`, as a whole.
 
-    size: the expected bytes, for the error message. Raises UserError if the disk is full.
+    size: the expected bytes, for the error message. Raises FullDiskError if the disk is full.
     """
     name = f".{path.name}.{uuid.uuid4().hex}"
     temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)

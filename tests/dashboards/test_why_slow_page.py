@@ -1,5 +1,7 @@
 """The page of what makes transfers slow, against the tables that its marts are made of."""
 
+import re
+
 import pytest
 
 from schemas.flows import LIMITS
@@ -43,7 +45,7 @@ def test_examples_are_those_held_up_the_longest_and_name_nobody(demo):
     examples = connection.sql(EXAMPLES.sql)
     assert not {"user", "server", "user_port"} & set(examples.columns)
     rows = connection.sql(f"""
-        select network, hour, hours, cause, "time [s]", "command" from ({EXAMPLES.sql})
+        select network, hour, hours, cause, "time [s]", connection from ({EXAMPLES.sql})
     """).fetchall()
     hours = connection.sql("select distinct network, hour, period from table1_summary").fetchall()
     assert {row[:3] for row in rows} == {
@@ -51,7 +53,7 @@ def test_examples_are_those_held_up_the_longest_and_name_nobody(demo):
     }
     assert len(rows) == len({row[:4] for row in rows})
     flow_ids = connection.sql("select network, flow_id from flows").fetchall()
-    assert {(row[0], int(row[5].removeprefix("giscope plot "))) for row in rows} <= {*flow_ids}
+    assert {(row[0], int(re.search(r">(\d+)<", row[5])[1])) for row in rows} <= {*flow_ids}
     longest = {}
     for network, _, _, cause, seconds, _ in rows:
         longest[network, cause] = max(longest.get((network, cause), 0), seconds)

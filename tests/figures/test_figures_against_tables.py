@@ -16,6 +16,7 @@ Other tests compare with the tables:
 - suppressed groups: tests/jobs/test_suppressed_groups.py
 """
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -112,6 +113,10 @@ def usual(rows: pd.DataFrame) -> pd.DataFrame:
 def is_true(column: pd.Series) -> pd.Series:
     """Return whether the values are true, not false or null."""
     return column.eq(True)
+
+
+LINK = re.compile(r'<a href="http://127.0.0.1:8765(/connections/[^/]+/[^/]+/(\d+))".*>\2</a>')
+"""A link to a connection's page on a dashboard: its path, and the connection's ID."""
 
 
 def seconds_of(rows: pd.DataFrame) -> pd.Series:
@@ -519,7 +524,7 @@ def test_examples_are_the_connections_delayed_most(pages):
     assert len(rows) == len(longest)
     for row in rows:
         key = row["network"], str(row["date"]), row["hour"], row["cause"]
-        flow_id = int(row["command"].removeprefix("giscope plot "))
+        flow_id = int(LINK.fullmatch(row["connection"])[2])
         assert delays[(*key, flow_id)] == pytest.approx(longest[key])
         assert row["time [s]"] == pytest.approx(longest[key], abs=0.0501)
     delayed["cause"] = delayed["cause"].str.split(": ").str[1]
@@ -531,6 +536,50 @@ def test_examples_are_the_connections_delayed_most(pages):
         cause = words.split(": ")[0]
         assert delays[cause, network, date, int(flow_id)] == pytest.approx(longest[cause])
         assert shows(seconds, longest[cause])
+
+
+def test_worst_connections_are_those_of_the_tables(pages):
+    """On the report of all hours; on the dashboard also of one hour of one network."""
+    stalls = pages.table(STALLS)
+    stalled = stalls.assign(stalled=seconds_of(stalls)).groupby(CONNECTION)["stalled"].sum()
+    flows = pages.flows.merge(stalled, on=CONNECTION, how="left").fillna({"stalled": 0.0})
+    lost = flows["lost_access_expected"] + flows["lost_internet_expected"]
+    flows["loss"] = lost / (flows["data_packets_down"] + flows["lost_internet_expected"])
+    worst = {
+        "Slowest": (flows[flows["payload_bytes_down"] > 32768], "goodput", True),
+        "Most stalled": (flows[flows["stalled"] > 0], "stalled", False),
+        "Most lossy": (
+            flows[(flows["data_packets_down"] >= 20) & (flows["loss"] > 0)],
+            "loss",
+            False,
+        ),
+    }
+    printed = [row for row in pages.page.rows["worst-connections"] if row[0] != "connection"]
+    assert len(printed) == 60
+    for title, (rows, column, ascending) in worst.items():
+        expected = rows.dropna(subset=[column]).sort_values(column, ascending=ascending)
+        chart = chart_named(title)
+        [condition] = [f["sqlExpression"] for f in chart.form_data["adhoc_filters"][1:]]
+        for shown, of in (
+            (printed[:20], expected),
+            (None, expected),
+            (None, expected[(expected["network"] == "aa-gprs") & (expected["hour"] == 11)]),
+        ):
+            if shown is None:
+                where = "true" if of is expected else "network = 'aa-gprs' and hour = 11"
+                order = f"{column}{'' if ascending else ' desc'}"
+                rows = pages.selection.rows(f"""
+                    select * from ({chart.dataset.sql}) where {condition} and {where}
+                    order by {order} limit {chart.form_data["row_limit"]}
+                """)
+                ids = [int(LINK.fullmatch(row["connection"])[2]) for row in rows]
+                assert [row[column] for row in rows] == pytest.approx([*of[column][:20]])
+                assert {row["network"] for row in rows} == {*of["network"][:20]}
+            else:
+                ids = [int(row[0]) for row in shown]
+            values = of.set_index("flow_id")[column]
+            assert [values[flow_id] for flow_id in ids] == pytest.approx([*of[column][:20]])
+        printed = printed[20:]
 
 
 def test_captures_are_of_the_log(pages):

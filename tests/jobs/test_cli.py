@@ -19,9 +19,13 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts
-from spark_jobs.warehouse import VIEWS
+from spark_jobs.jobs.ingest import CaptureOutcome
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 
-COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema")
+COMMANDS = (
+    *("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema"),
+    *("why", "plot", "serve"),
+)
 
 
 @dataclass
@@ -251,6 +255,9 @@ AA_GPRS = ("--network", "aa-gprs")
         (("flows", *STORE, *AA_GPRS, "--date", "2004-03-02"), "no packets of aa-gprs"),
         (("report", "--warehouse", "nowhere", "--output", "r.html"), "no such warehouse"),
         (("marts", "--warehouse", "nowhere"), "no such warehouse"),
+        (("marts", *STORE, "--network", "zz"), "no network 'zz'"),
+        (("serve", "--warehouse", "nowhere"), "no such warehouse"),
+        (("serve", "--warehouse", ".", "--port", "65536"), "--port"),
     ],
 )
 def test_user_errors_give_one_line_and_status_2(giscope, tmp_path, monkeypatch, args, reason):
@@ -367,3 +374,52 @@ def test_light_commands_import_no_slow_module(command, tmp_path):
     assert done.stdout
     slow = {"numba", "pandas", "plotly", "pyspark", "scipy", "statsmodels"}
     assert slow & set(done.stderr.split()) == set()
+
+
+def test_full_disk_is_said_once_and_blames_no_file(giscope, monkeypatch, tmp_path):
+    """Each task has its own number of free bytes; a damaged file is still blamed."""
+    captures = tmp_path / "captures" / "aa-gprs"
+    captures.mkdir(parents=True)
+    for name in ("a.pcap", "b.pcap", "c.pcap"):
+        (captures / name).write_bytes(b"")
+    full = ["no space left: 1 byte is free", "no space left: 2 bytes are free"]
+
+    def ingest(_store, work, _front_end):
+        return [
+            CaptureOutcome("aa-gprs", path.name, path, error=error, disk_full="space" in error)
+            for (_, path), error in zip(work, [*full, "c.pcap: the file is empty"], strict=True)
+        ]
+
+    monkeypatch.setattr("spark_jobs.jobs.ingest.ingest", ingest)
+    answer = giscope("ingest", "--warehouse", tmp_path / "w", *STORE[2:], *AA_GPRS, captures)
+    assert answer.status == 2
+    assert sorted(answer.stderr.splitlines()) == [
+        "giscope: c.pcap: the file is empty",
+        f"giscope: {full[1]}",
+    ]
+    assert answer.stdout.count("not stored: no space left") == 2
+    assert answer.stdout.count("gave nothing") == 1
+
+
+def test_marts_of_the_networks_in_a_file(giscope, demo, tmp_path):
+    """As with `check`: the file names the networks; the others stay as they are."""
+    one = tmp_path / "one.toml"
+    one.write_text(
+        '[[network]]\nname = "cc-dialup"\ncountry = "CC"\naccess = "dialup"\n'
+        'timezone = "Europe/Budapest"\nsubscribers = ["10.64.0.0/14"]\n'
+    )
+    root = tmp_path / "w"
+    shutil.copytree(demo.warehouse.root, root)
+    store = Warehouse(root)
+    for network, day in store.days("marts"):
+        store.publish(Unit.of_day("marts", network, day), [], {"inputs": ""})
+    options = ("--warehouse", root, "--networks")
+    assert giscope("marts", *options, one).stdout == "marts of 1 network days made\n"
+    assert {network for network, _ in days_with_marts(root)} == {"cc-dialup"}
+    assert giscope("marts", *options, NETWORKS_FILE).stdout == "marts of 2 network days made\n"
+    assert len(days_with_marts(root)) == 3
+
+
+def days_with_marts(root: Path) -> list[tuple]:
+    query = "select distinct network, date from table1_summary"
+    return Warehouse(root).connect(query).sql(query).fetchall()

@@ -15,7 +15,7 @@ from test_pseudonyms import parts_of, run
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import DAILY_TABLES, PACKETS, RTO_VALUES
-from spark_jobs.figures.tables import EXAMPLES, MARTS, RETENTION_GROUPS, TABLES
+from spark_jobs.figures.tables import MARTS, RETENTION_GROUPS, SINGLE_CONNECTIONS, TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
@@ -200,12 +200,15 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
 
 def test_purged_packets_are_removed_and_tables_made_from_them_stay(here):
     root, captures = here
-    kept = [*DAILY_TABLES, *(mart for mart in MARTS if mart is not EXAMPLES)]
+    kept = [*DAILY_TABLES, *(mart for mart in MARTS if mart not in SINGLE_CONNECTIONS)]
     before = {table: Warehouse(root).content_hashes(table) for table in kept}
     assert all(before[table] for table in (RTO_VALUES, TABLES["table1_summary"]))
     purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
     done = run(*purge)
-    assert (done.returncode, done.stdout) == (0, "removed from examples, packets\n"), done.stderr
+    assert (done.returncode, done.stdout) == (
+        0,
+        "removed from examples, packets, worst_connections\n",
+    ), done.stderr
     assert not list((root / "packets").rglob("*.parquet"))
     assert not list((root / "plots").glob("flow-*"))
     for path in captures.rglob("*.pcap"):
@@ -253,7 +256,7 @@ def test_retention_removes_days_table_by_table(here, networks):
         return {table.name for table in remove_data.retain(store, [chosen], day + timedelta(days))}
 
     assert gone(3) == set()
-    assert gone(4) == {"packets", "examples"}
+    assert gone(4) == {"packets", *(mart.name for mart in SINGLE_CONNECTIONS)}
     assert gone(5) == set()
     assert gone(6) == {"rto_values"}
     assert gone(10) == {t.name for t in DAILY_TABLES if t is not RTO_VALUES and before[t]}

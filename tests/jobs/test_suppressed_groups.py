@@ -17,7 +17,7 @@ from spark_jobs.figures.suppressed_groups.suppression import (
     NETWORK_DAY_COLUMNS,
     without_small_groups,
 )
-from spark_jobs.figures.tables import MARTS, TABLES
+from spark_jobs.figures.tables import MARTS, SINGLE_CONNECTIONS, TABLES
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
@@ -120,7 +120,7 @@ def test_every_example_is_of_one_user():
 
 def test_every_mart_has_user_groups_or_single_connections():
     with_users = {t.name for t in MARTS if {"user_group", "user_groups"} & set(t.arrow.names)}
-    assert {table.name for table in MARTS} - with_users == {"examples"}
+    assert {table.name for table in MARTS} - with_users == {t.name for t in SINGLE_CONNECTIONS}
 
 
 @pytest.mark.parametrize("table", MARTS, ids=lambda table: table.name)
@@ -255,7 +255,7 @@ def test_the_report_shows_the_number_of_suppressed_groups(small, tmp_path):
     ((suppressed, groups),) = ask(small, query)
     assert 0 < suppressed < groups
     assert f"aa-gprs: {suppressed:,} of {groups:,} groups have fewer than {FEWEST} users" in text
-    assert "aa-gprs: left out, as each example is of one user (Suppressed groups)." in text
+    assert "aa-gprs: left out, as each row is of one user (Suppressed groups)." in text
     query = """
         select suppressed, groups from suppressed_groups
         where (network, mart) = ('aa-gprs', 'metrics')

@@ -1,7 +1,9 @@
 """`giscope why`: what the tables have on a connection, in five lines."""
 
 import re
+from dataclasses import replace
 
+import pyarrow.compute as pc
 import pytest
 
 from spark_jobs.cli import main
@@ -72,3 +74,26 @@ def test_unknown_flow_is_a_user_error(demo, capsys):
 def test_empty_warehouse_has_no_flow(tmp_path):
     with pytest.raises(UserError, match="no flow 1"):
         read_connection(Warehouse(tmp_path), 1)
+
+
+def test_one_packet_and_one_byte_are_in_the_singular(demo):
+    """Of a connection of the demo whose numbers are all made one."""
+    flow = ask(
+        demo,
+        "flow_id in (select flow_id from retransmissions where not needed and not new_data) "
+        "and lost_access > 0 and retransmissions > 3",
+    )
+    connection = read_connection(demo.warehouse, flow["flow_id"])
+    one = connection.retransmissions.filter(pc.equal(connection.retransmissions["needed"], False))
+    numbers = ("payload_bytes_down", "data_packets_down", "lost_access", "lost_internet")
+    ones = dict.fromkeys((*numbers, "retransmissions", "rto_expiries"), 1)
+    text = " ".join(
+        explanation(replace(connection, flow=connection.flow | ones, retransmissions=one[:1]))[:4]
+    )
+    assert "sent 1 byte to" in text
+    assert "Of the 1 data packet that Gi saw, 1 was lost on the access side" in text
+    assert "The Internet side lost 1 packet" in text
+    assert "retransmitted 1 packet: 1 " in text
+    assert "1 of them was spurious" in text
+    assert "timer expired 1 time." in text
+    assert not re.search(r"\b1 (packets|bytes|times|were|of them were)\b", text)

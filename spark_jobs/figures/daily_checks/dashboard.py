@@ -29,7 +29,7 @@ HELD_DAYS_TITLE = "Held days"
 ROWS = [
     [
         raw_table(HELD_DAYS_TITLE, HELD_DAYS_DATASET, ["date", "network", "state", "reason"],
-                  order="state, date, network", height=32, width=7),
+                  order="state, date desc, network", height=32, width=7),
         raw_table(FRESHNESS_TITLE, FRESHNESS,
                   ["network", "data up to", "held days", "days without captures"],
                   order="network", height=32),

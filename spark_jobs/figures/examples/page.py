@@ -7,6 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas import FLOWS, STALLS, Table
+from spark_jobs.figures.connection_links import connection_link
+from spark_jobs.figures.examples.mart import MART
 from spark_jobs.figures.examples.sentences import limits_sentence, stalls_sentence
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_WORDS
 from spark_jobs.figures.names import PLOTS, plot_file_name, with_spaces
@@ -46,9 +48,24 @@ def examples_in(selection: Selection) -> list[Example]:
     return [by_cause[key] for key in causes if key in by_cause]
 
 
-def connection_link(flow_id: int) -> Markup:
-    """Return a connection's ID with a link to its page, as HTML."""
+def _link(selection: Selection, example: Example) -> Markup:
+    """Return a connection's ID with a link to its page, which is a file beside the report."""
+    if selection.served:
+        return connection_link(selection, vars(example))
+    flow_id = example.flow_id
     return Markup('<a href="{}/{}">{}</a>').format(PLOTS, plot_file_name(flow_id), flow_id)
+
+
+def suppressed_notes(selection: Selection, mart: Table) -> list[str]:
+    """Return a note for each network whose single connections `min_users` left out of a mart."""
+    suppressed = selection.rows(f"""
+        select distinct network from suppressed_groups
+        where mart = '{mart.name}' and suppressed > 0 order by 1
+    """)
+    return [
+        f"{row['network']}: left out, as each row is of one user (Suppressed groups)."
+        for row in suppressed
+    ]
 
 
 def sections(selection: Selection) -> list[Section]:
@@ -67,15 +84,12 @@ def sections(selection: Selection) -> list[Section]:
                 f"{example.held_up:,.1f}",
                 example.network,
                 Markup("<time>{}</time>").format(example.date),
-                connection_link(example.flow_id),
+                _link(selection, example),
                 limits_sentence(flows[key][0]) if is_limit else stalls_sentence(stalls[key]),
             ]
         )
     headings = ("cause", "time [s]", "network", "day", "connection", "in words")
-    suppressed = selection.rows("""
-        select distinct network from suppressed_groups
-        where mart = 'examples' and suppressed > 0 order by 1
-    """)
+    notes = suppressed_notes(selection, MART)
     count = sum(example.kind == "limit" for example in found_examples)
     tables = [
         NumberTable(headings, some_rows, caption)
@@ -88,19 +102,16 @@ def sections(selection: Selection) -> list[Section]:
             title="Examples",
             source="Zhang et al., SIGCOMM 2002; Zhou et al., CoNEXT 2015",
             caption="For each limit and each class of stalls, the connection that it delayed most. "
-            "A link opens the connection's time-sequence graph. giscope plot draws any other "
-            "connection."
+            "A link opens the connection's time-sequence graph. giscope serve and giscope plot "
+            "draw any other connection."
             if rows
             else "This page shows no examples."
-            if suppressed
+            if notes
             else "No connection is known to have been limited or to have stalled.",
             samples=f"{len({example.flow_id for example in found_examples})} connections",
             tables=tables,
             open_tables=True,
-            notes=[
-                f"{row['network']}: left out, as each example is of one user (Suppressed groups)."
-                for row in suppressed
-            ],
+            notes=notes,
         )
     ]
 

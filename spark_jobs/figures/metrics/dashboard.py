@@ -273,7 +273,7 @@ ROWS = [
             no_data="No difference is beyond chance in the selected networks and days, or there "
             "is nothing to compare: the table below says which."),
         raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "reason"],
-                  order="held, date", height=58),
+                  order="held desc, date desc", height=58),
     ],
     [
         raw_table(COMPARISON_TITLE, COMPARED,
@@ -286,7 +286,7 @@ ROWS = [
             raw_table(BEFORE_TITLE, SINCE_BEFORE,
                       ["network", "date", "hours", "metric", "compared with", "this day",
                        "before", DIFFERENCE_HEADING],
-                      order="significant, network, hours, place, days", height=64, width=9),
+                      order="significant desc, network, hours, place, days", height=64, width=9),
             no_data="Nothing to compare: the selected networks have no data on these days."),
         Text(BEFORE_TEXT, height=64),
     ],

@@ -1,0 +1,1 @@
+"""Which connections were the slowest, stalled longest, or lost the largest share of packets?"""
