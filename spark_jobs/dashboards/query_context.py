@@ -110,7 +110,7 @@ QUERIES = {
     "pivot_table_v2": _pivot_table,
     "heatmap_v2": _heat_map,
 }
-"""What each kind of chart asks for, except for those of series."""
+"""Functions that return what a chart asks for, by its kind; _series is for kinds of series."""
 
 
 def _series(settings: FormData) -> dict[str, Any]:
