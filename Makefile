@@ -25,6 +25,9 @@ dashboards: .venv/ready ## Start Superset on loopback; for your own data: WAREHO
 	@[ $(WAREHOUSE) != $(DEMO) ] || [ -e $(DEMO)/warehouse.duckdb ] || $(MAKE) -s demo
 	@sh infra/superset/start.sh $(WAREHOUSE) $(NETWORKS) $(PORT)
 
+alerts: ## Check Superset's alerts and send its reports, beside make dashboards: WAREHOUSE=W PORT=8088
+	@sh infra/superset/alerts.sh $(WAREHOUSE) $(PORT)
+
 up: ## Build and start all services in containers, with docker compose: docs/deploy.md
 	@sh infra/up.sh
 
@@ -95,4 +98,4 @@ clean: ## Remove everything that the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: docs help demo airflow dashboards up down test slow compose-test kubernetes-check lint audit accuracy studies record-studies entries bench bench-scale profile clean
+.PHONY: docs help demo airflow dashboards alerts up down test slow compose-test kubernetes-check lint audit accuracy studies record-studies entries bench bench-scale profile clean

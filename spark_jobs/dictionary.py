@@ -17,6 +17,9 @@ PREFACE = """\
 Every table and column, as `giscope schema --format markdown` prints them; do not edit this page. A
 value that could not be measured is null; where *null* is empty, a column always has a value. How a
 value is estimated: [method.md](method.md); questions to the tables: [queries.md](queries.md).
+
+Each table with the column `date`, except `quality`, has a second view with the prefix `published_`,
+such as `published_flows`. It leaves out the rows of [held days](operations.md#a-held-day).
 """
 
 

@@ -1,5 +1,6 @@
 """The tables' views in SQL, with the rows of all networks or of those of some countries only.
 
+Each table with days also has a view without held days, such as published_flows.
 A view is described by its columns and by its files, network by network. The warehouse stores this
 description in the file of its views (spark_jobs/warehouse/views.py), so that others can make views
 of some countries' rows and need not parse SQL. Superset's environment imports this module: it needs
@@ -19,6 +20,10 @@ from spark_jobs.errors import UserError
 if TYPE_CHECKING:
     import duckdb
 
+PUBLISHED = "published_"
+"""Prefix of the name of a view without held days."""
+CHECKS = "quality"
+"""The view of the checks that hold days."""
 DESCRIPTION = "giscope.description"
 """The table, in the file of the views, with their description."""
 FORMAT = 1
@@ -95,17 +100,48 @@ def folders(views: Iterable[View]) -> list[str]:
     return sorted(found | {quoted_path(folder) for folder in found})
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -> None:
-    """Create the views with their comments, in one transaction: each waits for the disk."""
+def create_views(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -> set[str]:
+    """Create the views with their comments, and those without held days; return their names.
+
+    All are made in one transaction, because each transaction waits for the disk. Without the view
+    of the checks, there are no views without held days.
+    """
+    views = [*views]
+    queries = [(view, query_of(view)) for view in views]
+    if any(view.name == CHECKS for view in views):
+        queries += [
+            (_published(view), published_query(view.name))
+            for view in views
+            if has_days(view.name, (column.name for column in view.partitions))
+        ]
     connection.begin()
-    for view in views:
-        connection.execute(";".join(_statements(view)))
+    for view, query in queries:
+        connection.execute(";".join(_statements(view, query)))
     connection.commit()
+    return {view.name for view, _ in queries}
 
 
-def _statements(view: View) -> Iterator[str]:
+def _published(view: View) -> View:
+    return view._replace(name=PUBLISHED + view.name, comment=f"{view.comment}, of a day not held")
+
+
+def has_days(table: str, partitions: Iterable[str]) -> bool:
+    """Return whether a table has rows of days that checks may hold, and so a published view."""
+    return table != CHECKS and {"network", "date"} <= {*partitions}
+
+
+def published_query(name: str) -> str:
+    """Return the query of a view's rows without held days, for DuckDB and Spark.
+
+    A day is held if one of its checks failed and nobody released it.
+    """
+    held = f"select network, date from {CHECKS} where not passed and released is null"
+    return f"select * from {name} anti join ({held}) using (network, date)"
+
+
+def _statements(view: View, query: str) -> Iterator[str]:
     name = identifier(view.name)
-    yield f"create view {name} as {query_of(view)}"
+    yield f"create view {name} as {query}"
     yield f"comment on view {name} is {string_literal(view.comment)}"
     for column in (*view.partitions, *view.columns):
         named = f"{name}.{identifier(column.name)}"

@@ -1,8 +1,8 @@
-"""Changes to Superset: its log, first page, DuckDB's schema, SQL Lab's databases, networks' names.
+"""Changes to Superset: log, first page, DuckDB's schema, SQL Lab's databases, examples, names.
 
 Superset logs actions to a file instead of its metadata. It finds DuckDB's schema without a
-connection. SQL Lab queries only the database for analysts. Users do not see the names of networks
-whose rows they may not see.
+connection. SQL Lab queries only the database for analysts, who see the example queries. Users do
+not see the names of networks whose rows they may not see.
 """
 
 import json
@@ -12,8 +12,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, jsonify, redirect, request
+from flask import Flask, Response, g, jsonify, redirect, request
 from roles import countries_on_pages
+from sqlalchemy.orm import Query
 from superset.utils.log import AbstractEventLogger
 
 
@@ -50,6 +51,8 @@ class ActionLog(AbstractEventLogger):
 
 
 COUNTRIES_FILE = Path(os.environ["SUPERSET_HOME"]) / "countries.json"
+EXAMPLES_FILE = COUNTRIES_FILE.with_name("examples.json")
+"""The identities of the saved queries that an import made, which all analysts see."""
 
 
 FIRST_PAGE = "/superset/dashboard/giscope-peak/"
@@ -58,6 +61,11 @@ FIRST_PAGE = "/superset/dashboard/giscope-peak/"
 def write_countries(countries: dict[str, str]) -> None:
     """Write the country of each network that an import gives a colour."""
     COUNTRIES_FILE.write_text(json.dumps(countries))
+
+
+def write_examples(uuids: list[str]) -> None:
+    """Write the identities of the saved queries that an import made."""
+    EXAMPLES_FILE.write_text(json.dumps(uuids))
 
 
 def prepare_app(app: Flask) -> None:
@@ -69,7 +77,9 @@ def prepare_app(app: Flask) -> None:
     # Every request asks for the default schema: Superset would open the warehouse to find it.
     DuckDBEngineSpec.get_default_schema = classmethod(lambda *_: "main")
     DuckDBEngineSpec.get_schema_names = classmethod(lambda *_: {"main"})
+    show_examples()
     app.before_request(open_first_dashboard)
+    app.before_request(refuse_imports_of_saved_queries)
     app.before_request(refuse_databases_hidden_from_sql_lab)
     app.after_request(remove_hidden_networks)
 
@@ -80,7 +90,31 @@ def open_first_dashboard() -> Any:
     return redirect(FIRST_PAGE) if is_welcome else None
 
 
-def refuse_databases_hidden_from_sql_lab() -> Response | None:
+def show_examples() -> None:
+    """Let everybody who sees saved queries read the examples, too; others' queries stay hidden.
+
+    Only their owner, the administrator, can change or delete them.
+    """
+    from superset.models.sql_lab import SavedQuery
+    from superset.queries.saved_queries.filters import SavedQueryFilter
+
+    def visible(_: SavedQueryFilter, query: Query, __: Any) -> Query:
+        is_visible = SavedQuery.created_by == g.user
+        if request.method == "GET" and EXAMPLES_FILE.exists():
+            is_visible |= SavedQuery.uuid.in_(json.loads(EXAMPLES_FILE.read_text()))
+        return query.filter(is_visible)
+
+    SavedQueryFilter.apply = visible
+
+
+def refuse_imports_of_saved_queries() -> tuple[Response, int] | None:
+    """Refuse imports of saved queries, by which an analyst could replace the examples."""
+    if request.path.rstrip("/") != "/api/v1/saved_query/import":
+        return None
+    return jsonify(message="import.sh imports the saved queries"), 403
+
+
+def refuse_databases_hidden_from_sql_lab() -> tuple[Response, int] | None:
     """Refuse queries of SQL Lab to a database that is not in its list, which Superset would run."""
     from superset import db
     from superset.models.core import Database
@@ -92,9 +126,7 @@ def refuse_databases_hidden_from_sql_lab() -> Response | None:
     database = db.session.get(Database, number) if number is not None else None
     if database is None or database.expose_in_sqllab:
         return None
-    answer = jsonify(message=f"SQL Lab cannot query the database {database.database_name}")
-    answer.status_code = 403
-    return answer
+    return jsonify(message=f"SQL Lab cannot query the database {database.database_name}"), 403
 
 
 def remove_hidden_networks(answer: Response) -> Response:

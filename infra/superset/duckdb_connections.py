@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from country_views import FOLDERS_FILE, countries_key, country_views_folder, publication
 from duckdb_engine import ConnectionWrapper, CursorWrapper
-from statements import QueryRefused, require_query
+from statements import QueryRefused, require_query, statement_of_plan, steps_of_plan
 
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.query_limits import (
@@ -49,6 +49,11 @@ SETTINGS = {
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,
 }
+STEPS = """
+    select step, estimated_rows::bigint as estimated_rows, rows::bigint as rows,
+        round(seconds, 6) as seconds, details
+    from (select unnest($1, recursive := true))
+"""
 VIEW_LOCKS: dict[str, Lock] = defaultdict(Lock)
 """Lock for each set of countries, held while its views are made."""
 OPEN_LOCK = Lock()
@@ -77,11 +82,17 @@ class Cursor(CursorWrapper):
         self._remaining_s = LIMITS.seconds
 
     def execute(self, statement: str, parameters: Any = None, context: Any = None) -> None:
-        """Run a query; refuse all other statements."""
+        """Run a query, or give the steps of its plan; refuse all other statements."""
         require_query(statement)
         self._remaining_s = LIMITS.seconds
         with self._within_limits():
-            super().execute(statement, parameters, context)
+            if plan_statement := statement_of_plan(statement):
+                [(_, plan)] = self._connection.execute(plan_statement).fetchall()
+                self._connection.execute(STEPS, [steps_of_plan(plan)])
+            else:
+                super().execute(statement, parameters, context)
+        # Superset keeps the description of a first statement at the cursor, also for a second one.
+        self.description = self._connection.description
 
     def fetchone(self) -> Any:
         """Return the next row; None: there is none."""

@@ -48,10 +48,15 @@ def make_administrator() -> None:
 
 
 def import_assets(assets: Path) -> None:
-    """Import the pages; they replace what an earlier import made."""
+    """Import the pages and the example queries; they replace what an earlier import made."""
+    from app_hooks import write_examples
     from superset.commands.importers.v1.assets import ImportAssetsCommand
 
-    ImportAssetsCommand(json.loads(assets.read_text())).run()
+    files = json.loads(assets.read_text())
+    ImportAssetsCommand(files).run()
+    write_examples(
+        [json.loads(text)["uuid"] for path, text in files.items() if path.startswith("queries/")]
+    )
 
 
 def known_networks(warehouse: Path, configured: list[dict]) -> list[tuple[str, str, str]]:

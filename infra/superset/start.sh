@@ -8,6 +8,7 @@ networks=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 . "$(dirname "$0")/env.sh"
 mkdir -p "$SUPERSET_HOME"
 SUPERSET_HOME=$(cd "$SUPERSET_HOME" && pwd -P)
+export SUPERSET_ADDRESS="http://127.0.0.1:$3"
 case $GISCOPE_WAREHOUSE/ in "$SUPERSET_HOME"/*)
     echo "dashboards: $GISCOPE_WAREHOUSE: the warehouse is inside SUPERSET_HOME, where Superset may write: move one of them" >&2
     exit 2 ;;

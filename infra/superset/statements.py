@@ -1,4 +1,4 @@
-"""Check of statements for DuckDB: only one query at a time, over tables and views by their names.
+"""Check of statements for DuckDB: only a query, over tables and views by their names, or its plan.
 
 DuckDB itself parses the statement: the check looks at the statement's type and at the nodes of the
 query's tree. It refuses all nodes that it does not know, so a new version of DuckDB cannot bring a
@@ -34,11 +34,16 @@ class QueryRefused(duckdb.Error):
 
 @lru_cache(500)
 def require_query(sql: str) -> None:
-    """Check that a statement is one query of the warehouse's tables.
+    """Check that a statement is one query of the warehouse's tables, or asks for its plan.
 
     Raises QueryRefused, or duckdb.ParserException if DuckDB cannot parse it.
     """
     kinds = [statement.type for statement in duckdb.extract_statements(sql)]
+    if kinds == [duckdb.StatementType.EXPLAIN]:
+        if (query := _explained(sql)[1]).startswith("("):
+            raise QueryRefused("Superset knows explain QUERY and explain analyze QUERY, no options")
+        require_query(query)
+        return
     if len(kinds) > 1:
         raise QueryRefused(f"Superset runs one query at a time, not {len(kinds)} statements")
     if kinds == [duckdb.StatementType.MULTI]:
@@ -56,6 +61,53 @@ def require_query(sql: str) -> None:
         raise QueryRefused(f"DuckDB cannot show the query's structure: {parsed['error_message']}")
     for node in _nodes(parsed["statements"]):
         _require_allowed_node(node)
+
+
+def statement_of_plan(sql: str) -> str | None:
+    """Return the statement that answers with a query's plan in JSON; None: sql asks for no plan.
+
+    sql: a statement that require_query accepts.
+    """
+    if duckdb.extract_statements(sql)[0].type != duckdb.StatementType.EXPLAIN:
+        return None
+    analyze, query = _explained(sql)
+    return f"explain ({'analyze, ' if analyze else ''}format json) {query}"
+
+
+def _explained(sql: str) -> tuple[bool, str]:
+    """Return whether a text begins with `explain analyze`, and what follows these words.
+
+    DuckDB finds the words. Options in parentheses are left to what follows: no query has them.
+    """
+    text = sql.encode()
+    tokens = [at for at, kind in duckdb.tokenize(sql) if kind != duckdb.token_type.comment]
+    analyze = text[tokens[1] :][: len("analyze")].lower() == b"analyze"
+    return analyze, text[tokens[2 if analyze else 1] :].decode()
+
+
+def steps_of_plan(plan: str) -> list[dict[str, Any]]:
+    """Return the steps of a plan as rows, each above the steps that it reads, which are indented.
+
+    plan: in JSON, as DuckDB gives it. rows and seconds are null if the query was not run.
+    """
+    tree = json.loads(plan)
+    return [*_steps(tree["operator"] if isinstance(tree, dict) else tree, "")]
+
+
+def _steps(nodes: list[dict[str, Any]], indent: str) -> Iterator[dict[str, Any]]:
+    for node in nodes:
+        details = {
+            name: ", ".join(value) if isinstance(value, list) else value
+            for name, value in node.get("extra_info", {}).items()
+        }
+        yield {
+            "step": indent + node.get("name", node.get("type")),
+            "estimated_rows": details.pop("Estimated Cardinality", None),
+            "rows": node.get("intermediate_rows"),
+            "seconds": node.get("timing"),
+            "details": "; ".join(f"{name}: {value}" for name, value in details.items()),
+        }
+        yield from _steps(node.get("children", []), indent + 4 * "\N{NO-BREAK SPACE}")
 
 
 @cache

@@ -39,7 +39,16 @@ CONTENT_SOURCES["img-src"] = [
 # The legend has no buttons, because they take the space of its labels.
 LEGEND_THEME = {"echartsOptionsOverrides": {"legend": {"selector": False}}}
 THEME_DEFAULT, THEME_DARK = THEME_DEFAULT | LEGEND_THEME, THEME_DARK | LEGEND_THEME
+# The server's address. Superset offers alerts and reports only with it, because alerts.sh, which
+# runs them, needs it.
+ADDRESS = os.environ.get("SUPERSET_ADDRESS")
+if ADDRESS:
+    WEBDRIVER_BASEURL = WEBDRIVER_BASEURL_USER_FRIENDLY = f"{ADDRESS}/"
 FEATURE_FLAGS = {
+    "ALERT_REPORTS": bool(ADDRESS),
+    "ALERT_REPORT_WEBHOOK": bool(ADDRESS),
+    # Nothing here makes pictures: an alert has a link, a report has its chart's data as CSV.
+    "ALERTS_ATTACH_REPORTS": False,
     # Readers do not drill; each of these makes one more request for every dataset of a page.
     "DRILL_BY": False,
     "DRILL_TO_DETAIL": False,

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from spark_jobs.dashboards.example_queries import PAGE, Example, example_queries
 from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.query_context import query_context
 from spark_jobs.dashboards.templates import to_superset_template
 from spark_jobs.figures.colours import SERIES_COLOURS
 from spark_jobs.figures.dashboard_parts import (
@@ -89,6 +91,10 @@ def assets() -> dict[str, dict[str, Any]]:
         },
         **{f"charts/{_slug(chart.title)}.yaml": _chart(chart) for chart in charts},
         **{f"dashboards/{page.slug}.yaml": _dashboard(page) for page in DASHBOARDS},
+        **{
+            f"queries/{_slug(example.question)}.yaml": _saved_query(example)
+            for example in example_queries(PAGE.read_text(encoding="utf-8"))
+        },
     }
 
 
@@ -152,7 +158,22 @@ def _chart(chart: Chart) -> dict[str, Any]:
             "slice_name": chart.title,
             "viz_type": chart.kind,
             "params": {"viz_type": chart.kind, **chart.form_data},
+            "query_context": json.dumps(query_context(chart)),
             "dataset_uuid": _uuid("dataset", chart.dataset.name),
+        },
+    )
+
+
+def _saved_query(example: Example) -> dict[str, Any]:
+    return _with_identity(
+        "query",
+        example.question,
+        {
+            "label": example.question,
+            "description": f"From docs/queries.md, {example.section}",
+            "sql": example.sql,
+            "schema": "main",
+            "database_uuid": _uuid("database", "analysis"),
         },
     )
 

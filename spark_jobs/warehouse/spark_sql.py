@@ -14,7 +14,9 @@ from schemas import Table
 from schemas.former_names import FORMER_COLUMNS
 from spark_jobs.engine.spark import S3A, reads_object_stores
 from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import SCHEME, in_object_store
+from spark_jobs.view_sql import PUBLISHED, has_days, published_query
 from spark_jobs.warehouse.files import has_columns_of
 from spark_jobs.warehouse.store import Warehouse
 
@@ -65,7 +67,7 @@ def _spark_path(path: Path) -> str:
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
-    """Register every table as a temporary view of what is published now.
+    """Register every table, and the views without held days, as they are published now.
 
     The views stay as they are until the session ends or this function is called again. Raises
     UserError if Spark cannot read the warehouse.
@@ -75,3 +77,6 @@ def register(spark: SparkSession, warehouse: Warehouse) -> None:
     LOCKED_VERSIONS[spark] = warehouse.lock_version()
     for table, files in warehouse.files_by_table().items():
         read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)
+    for name, table in TABLES.items():
+        if has_days(name, (column.name for column in table.partitions)):
+            spark.sql(published_query(name)).createOrReplaceTempView(PUBLISHED + name)

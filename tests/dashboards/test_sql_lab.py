@@ -12,6 +12,8 @@ from conftest import CHROMIUM, ROOT
 from playwright.sync_api import APIRequestContext
 from superset_server import Server, logged_in, new_user, open_page
 
+from spark_jobs.dashboards.example_queries import PAGE, example_queries
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
@@ -87,7 +89,10 @@ WAYS_TO_WRITE = (
     "select 1; copy (select 1 as i) to '{own}' (format parquet)",
     "select 1 /*;*/; /* */ copy (select 1 as i) to '{own}' (format parquet)",
     "with x as (copy (select 1 as i) to '{own}' (format parquet)) select 1",
+    "explain copy (select 1 as i) to '{own}' (format parquet)",
     "explain analyze copy (select 1 as i) to '{own}' (format parquet)",
+    "explain (analyze) copy (select 1 as i) to '{own}' (format parquet)",
+    "select 1 as i, 2 as j; explain analyze copy (select 1 as i) to '{own}' (format parquet)",
     "prepare p as copy (select 1 as i) to '{own}' (format parquet)",
     "select * from query('copy (select 1 as i) to ''{own}''')",
     "export database '{folder}/new'",
@@ -115,6 +120,9 @@ WAYS_TO_READ_FILES = (
     "select * from query('select * from ''{other}''')",
     "select * from query_table(['{other}'])",
     "describe '{other}'",
+    "explain select * from '{other}'",
+    "explain analyze select * from read_parquet('{other}')",
+    "select 1 as i, 2 as j; select * from '{other}'",
     "summarize '{other}'",
     "select * from read_text('/etc/passwd')",
     "select (select max(content) from read_text('/etc/passwd'))",
@@ -140,6 +148,52 @@ def test_only_queries_of_tables_are_run_for_administrators(server, admin, databa
 
 def test_an_administrator_asks_every_table(server, admin, databases):
     assert asked(admin, BY_NETWORK, databases["analysis"]) == (200, server.sql(BY_NETWORK))
+
+
+def test_of_several_statements_the_last_is_shown(admin, databases):
+    """Also if they have other columns."""
+    for first, last, rows in (
+        ("select network from flows", "select 1 as n, 2 as m", [{"n": 1, "m": 2}]),
+        ("select 1 as n, 2 as m", "select 3 as o", [{"o": 3}]),
+    ):
+        assert asked(admin, f"{first}; {last}", databases["analysis"]) == (200, rows)
+
+
+def test_the_steps_of_a_plan_are_rows(server, admin, databases):
+    status, rows = asked(admin, f"explain analyze {BY_NETWORK}", databases["analysis"])
+    assert status == 200
+    scans = [row for row in rows if "Function: READ_PARQUET" in row["details"]]
+    assert sum(row["rows"] for row in scans) == sum(row["n"] for row in server.sql(BY_NETWORK))
+
+
+SAVED = "/api/v1/saved_query/"
+
+
+def test_an_analyst_finds_the_queries_of_the_documentation(server, analyst, admin, databases):
+    listed = analyst.get(f"{SAVED}?q=(page_size:100)").json()["result"]
+    found = {query["label"]: analyst.get(f"{SAVED}{query['id']}").json() for query in listed}
+    examples = [*example_queries(PAGE.read_text())]
+    assert {label: query["result"]["sql"] for label, query in found.items()} == {
+        example.question: example.sql for example in examples
+    }
+    for query in found.values():
+        status, rows = asked(analyst, query["result"]["sql"], databases["analysis"])
+        assert status == 200, rows
+        assert rows, query
+        assert "bb-gprs" not in str(rows)
+
+
+def test_an_analyst_changes_no_example_and_sees_no_others_queries(admin, analyst, databases):
+    [example, *_] = analyst.get(SAVED).json()["result"]
+    data = {"db_id": databases["analysis"], "label": "of the administrator", "sql": "select 1"}
+    theirs = admin.post(SAVED, data=data).json()["id"]
+    assert analyst.get(f"{SAVED}{theirs}").status == 404
+    for number in (example["id"], theirs):
+        assert analyst.put(f"{SAVED}{number}", data={"sql": "select 2"}).status == 404
+        assert analyst.delete(f"{SAVED}{number}").status == 404
+        assert analyst.delete(f"{SAVED}?q=!({number})").status == 404
+    assert analyst.post(f"{SAVED}import/", data={}).status == 403
+    assert admin.delete(f"{SAVED}{theirs}").status == 200
 
 
 @pytest.mark.parametrize(
@@ -209,6 +263,9 @@ def test_an_analyst_runs_queries_only(server, analyst, databases, files, sql):
         "select * from duckdb_databases()",
         "select current_setting('allowed_directories')",
         "summarize networks",
+        "explain select * from networks",
+        "explain analyze select * from networks",
+        "select network, country from networks; explain analyze select * from networks",
         "pivot networks on network in ('aa-gprs', 'cc-dialup') using count(*)",
         "select distinct network from ({{ dataset(1) }})",
     ],

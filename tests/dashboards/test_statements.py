@@ -5,7 +5,12 @@ import re
 import duckdb
 import pytest
 
-from infra.superset.statements import QueryRefused, require_query
+from infra.superset.statements import (
+    QueryRefused,
+    require_query,
+    statement_of_plan,
+    steps_of_plan,
+)
 from spark_jobs.dashboards.assets import assets
 from spark_jobs.warehouse import Warehouse
 
@@ -25,6 +30,8 @@ QUERIES = (
     "summarize flows",
     "select column_name from duckdb_columns() where table_name = 'flows'",
     "select * from information_schema.tables",
+    "explain select * from flows",
+    "EXPLAIN /* its steps */ ANALYZE from flows -- 'as \N{LATIN SMALL LETTER E WITH ACUTE}'",
 )
 STATEMENTS = (
     "copy (select 1) to 'f.parquet'",
@@ -58,7 +65,14 @@ STATEMENTS = (
     "comment on view flows is ''",
     "prepare p as copy flows to 'f'",
     "execute p",
+    "explain copy flows to 'f'",
     "explain analyze copy flows to 'f'",
+    "explain (analyze) copy flows to 'f'",
+    "explain analyze -- select 1\n create table t as select 1",
+    "explain analyze with x as (delete from t returning *) from x",
+    "explain analyze pivot flows on network using count(*)",
+    "explain analyze execute p",
+    "explain select 1; select 2",
     "begin",
     "select 1; copy flows to 'f'",
     "select 1; select 2",
@@ -101,6 +115,8 @@ FILES = (
     "pivot (from read_text('f')) on size in (1)",
     "from checkpoint()",
     "from enable_logging()",
+    "explain from 'f.parquet'",
+    "explain analyze select (select max(content) from read_text('/etc/passwd'))",
 )
 
 
@@ -123,12 +139,39 @@ def test_nothing_else_does(sql):
             "pivot flows on network using count(*)",
             "list the values, as in pivot flows on network in",
         ),
-        ("explain select 1", "only queries, not EXPLAIN"),
+        ("explain (format json) select 1", "explain QUERY and explain analyze QUERY, no options"),
     ],
 )
 def test_a_refusal_says_what_to_do(sql, advice):
     with pytest.raises(QueryRefused, match=advice):
         require_query(sql)
+
+
+def plan(sql: str) -> list[dict]:
+    require_query(sql)
+    connection = duckdb.connect()
+    connection.execute("create table t as select range as i from range(7)")
+    [(_, text)] = connection.execute(statement_of_plan(sql) or "").fetchall()
+    return steps_of_plan(text)
+
+
+def test_a_plan_has_a_row_for_each_step_above_what_it_reads():
+    aggregate, *_, scan = plan("explain select count(*) from t where i > 2")
+    assert "AGGREGATE" in aggregate["step"]
+    assert scan["step"].startswith("\N{NO-BREAK SPACE}")
+    assert "SCAN" in scan["step"]
+    assert "i>2" in scan["details"].replace(" ", "")
+    assert (aggregate["rows"], aggregate["seconds"]) == (None, None)
+
+
+def test_a_plan_with_analyze_has_the_rows_and_times_of_each_step():
+    *_, scan = plan("explain analyze select sum(i) from t where i > 2")
+    assert scan["rows"] == 4
+    assert 0 <= scan["seconds"] < 10
+
+
+def test_other_queries_ask_for_no_plan():
+    assert statement_of_plan("select 'explain'") is None
 
 
 def test_what_duckdb_cannot_parse_is_not_run():
