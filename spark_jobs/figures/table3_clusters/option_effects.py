@@ -291,15 +291,34 @@ def _leave_one_out(
             if (contrast.column, value) in labels:
                 place = labels.index((contrast.column, value))
                 vector[place] = sign / norms[place]
-    products, sums = [design.T @ design], [design.T @ values]
-    for group in range(int(columns["user"].max()) + 1):
-        in_group = columns["user"] == group
-        products.append(products[0] - design[in_group].T @ design[in_group])
-        sums.append(sums[0] - design[in_group].T @ values[in_group])
-    solutions = wanted @ np.linalg.pinv(np.array(products), SINGULAR, hermitian=True)
-    is_identified = np.isclose(solutions @ products, wanted, SINGULAR**0.5, SINGULAR**0.5)
-    found = (solutions @ np.array(sums)[:, :, None])[:, :, 0]
-    return np.where(is_identified.all(axis=2) & wanted.any(axis=1), found, np.nan)
+    products, sums = design.T @ design, design.T @ values
+    found = [_contrasts(products, sums, wanted)]
+    inverse = np.linalg.pinv(products, SINGULAR, hermitian=True)
+    residuals = values - design @ (inverse @ sums)
+    for group in _row_numbers(columns["user"]):
+        rows = design[group]
+        remainder = np.eye(len(rows)) - rows @ inverse @ rows.T
+        if np.linalg.eigvalsh(remainder)[0] > SINGULAR**0.5:
+            change = inverse @ rows.T @ np.linalg.solve(remainder, residuals[group])
+            found.append(found[0] - wanted @ change)
+        else:  # without this group, the covariates tell less apart
+            found.append(
+                _contrasts(products - rows.T @ rows, sums - rows.T @ values[group], wanted)
+            )
+    return np.array(found)
+
+
+def _contrasts(products: np.ndarray, sums: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the wanted combinations of coefficients; NaN where they are not identified."""
+    solution = wanted @ np.linalg.pinv(products, SINGULAR, hermitian=True)
+    is_identified = np.isclose(solution @ products, wanted, SINGULAR**0.5, SINGULAR**0.5)
+    return np.where(is_identified.all(axis=1) & wanted.any(axis=1), solution @ sums, np.nan)
+
+
+def _row_numbers(groups: np.ndarray) -> list[np.ndarray]:
+    """Return the numbers of the rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def _differences(values: np.ndarray, users: Sequence[int]) -> list[Difference]:
