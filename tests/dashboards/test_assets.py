@@ -92,7 +92,7 @@ def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
 def test_networks_are_not_pooled_where_peak_and_off_peak_are_compared(page, chart):
     """A chart shows networks apart, or shows the one of a filter, or does not divide the hours.
 
-    Totals divide nothing. Figs. 14 to 17 compare within one access technology.
+    Totals divide nothing. Effects of options are computed within networks and hours.
     """
     keys = {
         key
@@ -102,7 +102,7 @@ def test_networks_are_not_pooled_where_peak_and_off_peak_are_compared(page, char
     }
     if keys & {"network", "about"} or (keys & {"series"} and not chart.one_network):
         return
-    if chart.title == "Totals" or chart.title.startswith("Fig. 1"):
+    if chart.title == "Totals" or chart.dataset.name == "option_effects":
         return
     [one] = [
         shown

@@ -21,8 +21,7 @@ from spark_jobs.figures.dashboard_parts import (
 )
 from spark_jobs.figures.dashboard_sql import USER_GROUPS, USERS
 from spark_jobs.figures.format import NOT_MEASURED, Unit
-from spark_jobs.figures.mart_columns import common_user_group
-from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
+from spark_jobs.figures.metrics.compare import MEASURES, OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.mart import MART
 from spark_jobs.figures.names import HOURS_SQL
@@ -90,10 +89,9 @@ def peak_sums_sql(spans: Iterable[tuple[str, int]]) -> str:
         select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
         from (values {_values_sql(list(spans))}) as lengths(days, length)
     ), daily as (
-        select network, country, access, metric, period, date,
-            {common_user_group("metrics")} as user_group,
+        select network, country, access, metric, period, user_group, date,
             sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
-        from metrics where period in ('peak', 'off_peak') {DATES_MARK} group by all
+        from {MEASURES} where period in ('peak', 'off_peak') {DATES_MARK} group by all
     )
     select page, network, country, access, metric, period = 'peak' as in_first, user_group,
         max(date) as date, sum(measured) as measured, sum(numerator) as numerator,
@@ -134,10 +132,9 @@ LAST_DAYS = f"""
         max(date) as last_day, unnest([1, 7]) as days
     from metrics where true {DATES_MARK} group by network"""
 SUMS_OF_DAYS = f"""with shown as (
-        select metrics.* replace ({common_user_group("metrics")} as user_group), days, last_day,
-            date = last_day as in_first
-        from metrics join ({LAST_DAYS}) as last_days
-            on last_days.network = metrics.network and date in (last_day, last_day - days)
+        select measures.*, days, last_day, date = last_day as in_first
+        from {MEASURES} as measures join ({LAST_DAYS}) as last_days
+            on last_days.network = measures.network and date in (last_day, last_day - days)
         where period in ('peak', 'off_peak')
     ), hours_of_both as (
         select network, days, hour from shown group by all having count(distinct date) = 2

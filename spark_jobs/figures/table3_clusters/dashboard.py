@@ -102,12 +102,13 @@ DEVIATION = Metric(
 
 
 def _figure(figure: Figure) -> Chart:
-    return bars(
+    chart = bars(
         f"{figure.title} (n: connections with {' / '.join(figure.names)})",
         GOODPUT_BY_CLUSTER, "cluster_flows", "goodput", "value_hours",
         where=f"option = '{figure.option}' and cluster is not null",
         having=enough_data("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
     )  # fmt: skip
+    return replace(chart, one_network=True)
 
 
 ROWS = [
