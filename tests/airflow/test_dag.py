@@ -83,13 +83,12 @@ def error_lines(run: subprocess.CompletedProcess) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, SPARK], ids=["processes", "spark"])
 def test_a_failed_command_is_one_line(airflow, tmp_path, settings):
-    """The key of the pseudonyms is too short; names of networks may have dots."""
+    """The networks file has a mistake, which `ingest` reports. A network's name may have a dot."""
     file, landing = tmp_path / "networks.toml", tmp_path / "landing"
-    file.write_text(BUDAPEST.replace("aa-gprs", "aa.gprs"))
+    file.write_text(BUDAPEST.replace("aa-gprs", "aa.gprs") + "peak_hour = 11\n")
     land(landing, "aa-gprs", ["peak"])
     (landing / "aa-gprs").rename(landing / "aa.gprs")
     variables = settings | {
-        "GISCOPE_KEY": "0123",
         "GISCOPE_NETWORKS": str(file),
         "GISCOPE_LANDING": str(landing),
         "GISCOPE_WAREHOUSE": str(tmp_path / "warehouse"),
@@ -99,7 +98,7 @@ def test_a_failed_command_is_one_line(airflow, tmp_path, settings):
     assert done.returncode != 0
     (line,) = error_lines(done)
     assert line.startswith("Task exited")
-    assert "exit_code='GISCOPE_KEY" in line
+    assert f"exit_code='{file}: network aa.gprs: peak_hour: " in line
     assert "aa-dot-gprs.ingest" in done.stdout
 
 
