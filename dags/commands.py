@@ -53,8 +53,8 @@ class GiscopeOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Run the command; name the network and the day in the events of the task's assets."""
-        if reason := self.run_command(self.arguments):
-            sys.exit(reason)
+        if reasons := self.run_command(self.arguments):
+            sys.exit("; ".join(reasons))
         for asset in self.outlets:
             changed = {"network": self.network, "date": context["ds"]}
             context["outlet_events"][asset].extra = changed
@@ -64,8 +64,8 @@ class GiscopeOperator(BaseOperator):
         if self.stop:
             self.stop()
 
-    def run_command(self, arguments: Sequence[str]) -> str | None:
-        """Run a giscope command; return the reason if its exit status is EXIT_WITH_REASON."""
+    def run_command(self, arguments: Sequence[str]) -> list[str]:
+        """Run a giscope command; return its reasons if its exit status is EXIT_WITH_REASON."""
         if arguments[0] in ON_SPARK and _has_connection(SPARK):
             return self._run_by_spark(arguments)
         said: list[str] = []
@@ -78,13 +78,13 @@ class GiscopeOperator(BaseOperator):
                 print(line, end="")
                 said.append(line)
         if not process.returncode:
-            return None
+            return []
         failed = f"giscope {arguments[0]}: exit status {process.returncode}"
         if process.returncode == EXIT_WITH_REASON:
-            return _reason(said) or failed
+            return _reasons(said) or [failed]
         raise RuntimeError(": ".join([failed, *said[-1:]]).strip())
 
-    def _run_by_spark(self, arguments: Sequence[str]) -> str | None:
+    def _run_by_spark(self, arguments: Sequence[str]) -> list[str]:
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
         hook = SparkSubmitHook(conn_id=SPARK, name=self.network, application_args=list(arguments))
@@ -92,11 +92,11 @@ class GiscopeOperator(BaseOperator):
         try:
             hook.submit(str(APPLICATION))
         except AirflowException as failed:  # its text ends with the last lines of the output
-            reason = _reason(str(failed).splitlines())
-            if not reason or f"Error code is: {EXIT_WITH_REASON}." not in str(failed):
+            reasons = _reasons(str(failed).splitlines())
+            if not reasons or f"Error code is: {EXIT_WITH_REASON}." not in str(failed):
                 raise
-            return reason
-        return None
+            return reasons
+        return []
 
 
 def _has_connection(name: str) -> bool:
@@ -107,9 +107,9 @@ def _has_connection(name: str) -> bool:
     return True
 
 
-def _reason(lines: Sequence[str]) -> str:
-    """Return the lines that a command printed about its failure, as one line."""
-    return "; ".join(line[len(PREFIX) :].strip() for line in lines if line.startswith(PREFIX))
+def _reasons(lines: Sequence[str]) -> list[str]:
+    """Return the lines that a command printed about its failure, without PREFIX."""
+    return [line[len(PREFIX) :].strip() for line in lines if line.startswith(PREFIX)]
 
 
 class IngestOperator(GiscopeOperator):
@@ -132,11 +132,11 @@ class IngestOperator(GiscopeOperator):
 
 
 class CheckOperator(GiscopeOperator):
-    """Task that checks days; it succeeds also if days are held, and returns the reason."""
+    """Task that checks days; it succeeds also if days are held, and returns the reasons."""
 
-    def execute(self, context: Any) -> str:
-        """Return the reason why days are held; an empty text if none is."""
-        return self.run_command(self.arguments) or ""
+    def execute(self, context: Any) -> list[str]:
+        """Return the reasons why days are held."""
+        return self.run_command(self.arguments)
 
 
 class PassedOperator(GiscopeOperator):
@@ -160,11 +160,11 @@ class MaintainOperator(GiscopeOperator):
     def execute(self, context: Any) -> None:
         """Run the commands."""
         for command in self.arguments:
-            reason = self.run_command(command)
-            if reason and NO_WAREHOUSE in reason:
+            reasons = self.run_command(command)
+            if any(NO_WAREHOUSE in reason for reason in reasons):
                 return
-            if reason:
-                sys.exit(reason)
+            if reasons:
+                sys.exit("; ".join(reasons))
 
 
 class CompleteSensor(BaseSensorOperator):

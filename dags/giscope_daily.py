@@ -18,6 +18,7 @@ from airflow.sdk import Asset, ExceptionRetryPolicy, RetryAction, RetryRule, Tas
 from airflow.sdk.exceptions import AirflowNotFoundException
 from by_day import ByDay
 from commands import (
+    PREFIX,
     CheckOperator,
     CompleteSensor,
     GiscopeOperator,
@@ -58,9 +59,9 @@ def send_alert(context: Any) -> None:
     except AirflowNotFoundException:
         print(f"no alert was sent: Airflow has no connection {ALERTS}")
         return
-    title = f"giscope: {task.network} is held back"
-    if not services.notify(task.reasons, title, apprise.NotifyType.FAILURE):
-        raise RuntimeError(f"{ALERTS}: an alert could not be sent: {task.reasons}")
+    title, text = f"{PREFIX}{task.network} is held back", PREFIX + f"\n{PREFIX}".join(task.reasons)
+    if not services.notify(text, title, apprise.NotifyType.FAILURE):
+        raise RuntimeError(f"{ALERTS}: an alert could not be sent: {text}")
 
 
 def network_day(network: str) -> None:

@@ -174,7 +174,7 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(airflow, demo
     assert "off-peak.pcap" in held[1]
     [message] = webhook.messages
     assert message["title"] == "giscope: aa-gprs is held back"
-    assert f"aa-gprs {DAY} is held back: {held[1]}" in message["message"]
+    assert message["message"] == f"giscope: aa-gprs {DAY} is held back: {held[1]}"
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",),
     ]  # fmt: skip
