@@ -1,93 +1,57 @@
 """giscope's daily job: for each network wait for its captures, then make and check its tables.
 
-Each network is a mapped task group, so a network that waits or fails does not stop the others.
-Within a network Spark distributes the capture files, and the user partitions, over its tasks. Each
-step is a giscope command that makes the tables that are not up to date, and publishes them in one
-transaction. So repeated runs, and two runs at once, have the same result as one run.
+Each network has a task group of its name, and one that waits or fails does not stop the others.
+Within a network, processes of this machine, or Spark, share the capture files and the user
+partitions. Each step is a giscope command that makes the tables that are not up to date, and
+publishes them in one transaction. So repeated runs, and two runs at once, have the same result as
+one run.
 """
 
 import os
-import subprocess
-import time
-import tomllib
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import apprise
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.apprise.hooks.apprise import AppriseHook
-from airflow.sdk import Asset, dag, task, task_group
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from airflow.sdk import Asset, ExceptionRetryPolicy, RetryAction, RetryRule, TaskGroup, dag, task
+from airflow.sdk.exceptions import AirflowNotFoundException
 from by_day import ByDay
-from landing import complete_folders, day_range, incomplete_reason
+from commands import (
+    PREFIX,
+    CheckOperator,
+    CompleteSensor,
+    GiscopeOperator,
+    IngestOperator,
+    MaintainOperator,
+    PassedOperator,
+    note_reason,
+)
+from landing import day_range, network_names
 
-APPLICATION = Path(__file__).resolve().parents[1] / "infra/spark/giscope.py"
 WAREHOUSE = os.environ["GISCOPE_WAREHOUSE"]
-NETWORKS = os.environ["GISCOPE_NETWORKS"]
+NETWORKS = Path(os.environ["GISCOPE_NETWORKS"])
 LANDING = Path(os.environ["GISCOPE_LANDING"])
 FIRST_DAY, LAST_DAY = day_range(os.environ, datetime.now(UTC).date())
-QUIET_S = 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30"))
+FOLLOW_LINKS = os.environ.get("GISCOPE_FOLLOW_LINKS", "0") == "1"
+COMPLETE = {
+    "quiet_s": 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30")),
+    "follow_links": FOLLOW_LINKS,
+}
+"""When a folder is complete: see landing.incomplete_reason."""
 TIMEOUT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
 POLL_INTERVAL = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
-FOLLOW_LINKS = os.environ.get("GISCOPE_FOLLOW_LINKS", "0") == "1"
 LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
-WAREHOUSE_ARGUMENTS = ["--warehouse", WAREHOUSE]
-SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
-EXIT_WITH_REASON = 2
-"""Exit status of a giscope command that prints its reason in one line."""
-NO_WAREHOUSE = "no such warehouse"
-"""Part of that reason before the first day is published."""
+ALERTS, POOL = "giscope_alerts", "giscope"
 MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 
 PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
 
 
-def network_arguments(network: Any) -> list[Any]:
-    """Return the arguments of commands for one network of the networks file."""
-    return [*WAREHOUSE_ARGUMENTS, "--networks", NETWORKS, "--network", network]
-
-
-def name_network_and_day(context: Any, result: Any = None) -> None:
-    """Add the network and the day to the events of assets, which cover all networks and days."""
-    for asset in context["task"].outlets:
-        changed = {"network": context["task"].name, "date": context["ds"]}
-        context["outlet_events"][asset].extra = changed
-
-
-def giscope_task(task_id: str, network: Any, arguments: Any, **options: Any) -> SparkSubmitOperator:
-    """Return a task that runs a giscope command for a network, by spark-submit."""
-    return SparkSubmitOperator(
-        task_id=task_id,
-        application=str(APPLICATION),
-        conn_id=SPARK,
-        name=network,
-        application_args=arguments,
-        map_index_template="{{ task.name }}",
-        pool=POOL,
-        post_execute=name_network_and_day,
-        **options,
-    )
-
-
-def check_message(network: str, day: str | None) -> str | None:
-    """Run `giscope check`; return its message on held days, or None.
-
-    It reports the held days among those that it checks again, and this day.
-    """
-    command = ["giscope", "check", *network_arguments(network), "--date", str(day)]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    print(done.stderr)
-    if done.returncode == EXIT_WITH_REASON:
-        return done.stderr.strip()
-    done.check_returncode()
-    return None
-
-
 def send_alert(context: Any) -> None:
     """Send the reasons why days are held, if there is a connection giscope_alerts."""
-    arguments = context["task"].op_kwargs
-    if not arguments["reasons"]:
+    task = context["task"]
+    if not task.reasons:
         return
     hook, services = AppriseHook(ALERTS), apprise.Apprise()
     try:
@@ -95,9 +59,62 @@ def send_alert(context: Any) -> None:
     except AirflowNotFoundException:
         print(f"no alert was sent: Airflow has no connection {ALERTS}")
         return
-    title = f"giscope: {arguments['network']} is held back"
-    if not services.notify(arguments["reasons"], title, apprise.NotifyType.FAILURE):
-        raise RuntimeError(f"{ALERTS}: an alert could not be sent: {arguments['reasons']}")
+    title, text = f"{PREFIX}{task.network} is held back", PREFIX + f"\n{PREFIX}".join(task.reasons)
+    if not services.notify(text, title, apprise.NotifyType.FAILURE):
+        raise RuntimeError(f"{ALERTS}: an alert could not be sent: {text}")
+
+
+def network_day(network: str) -> None:
+    """Define the tasks of a day for one network."""
+    at = ["--warehouse", WAREHOUSE]
+    of_network = [*at, "--networks", str(NETWORKS), "--network", network]
+    links = ["--follow-links"] if FOLLOW_LINKS else []
+    check_day = ["check", *of_network, "--date", "{{ ds }}"]
+
+    complete = CompleteSensor(
+        task_id="complete",
+        folder=str(LANDING / network / "{{ ds }}"),
+        complete_options=COMPLETE,
+        poke_interval=POLL_INTERVAL,
+        timeout=TIMEOUT,
+    )
+    ingest = IngestOperator(
+        task_id="ingest",
+        network=network,
+        arguments=["ingest", "--keep-going", *links, *of_network],
+        folder=LANDING / network,
+        complete_options=COMPLETE | {"days_back": LATE_DAYS},
+        pool=POOL,
+        outlets=[PACKETS],
+    )
+    flows = GiscopeOperator(
+        task_id="flows",
+        network=network,
+        arguments=["flows", *of_network],
+        pool=POOL,
+        outlets=[FLOWS],
+    )
+    check = CheckOperator(task_id="check", arguments=check_day, pool=POOL)
+    marts = GiscopeOperator(
+        task_id="marts", arguments=["marts", *at, "--network", network, "--checked"], pool=POOL
+    )
+    passed = PassedOperator(
+        task_id="passed",
+        network=network,
+        arguments=check_day,
+        reasons=check.output,
+        on_success_callback=send_alert,
+        on_failure_callback=[note_reason, send_alert],
+        retry_policy=ExceptionRetryPolicy([RetryRule(SystemExit, RetryAction.FAIL)]),
+    )
+
+    @task(outlets=[MARTS])
+    def published(ds: str | None = None, outlet_events: Any = None) -> None:
+        """Notify other DAGs that the day's marts are published."""
+        outlet_events[MARTS].extra = {"network": network, "date": ds}
+
+    complete >> ingest >> flows >> check >> marts
+    [marts, passed] >> published()
 
 
 @dag(
@@ -106,82 +123,23 @@ def send_alert(context: Any) -> None:
     end_date=datetime.combine(LAST_DAY, MIDNIGHT) if LAST_DAY else None,
     catchup=True,
     max_active_runs=LATE_DAYS + 1,
+    default_args={"on_failure_callback": note_reason, "on_retry_callback": note_reason},
     doc_md=__doc__,
     tags=["giscope"],
 )
 def giscope_daily() -> None:
     """Define the tasks of a day."""
-
-    @task
-    def networks() -> list[str]:
-        """Return the names of the networks in the networks file."""
-        return [entry["name"] for entry in tomllib.loads(Path(NETWORKS).read_text())["network"]]
-
-    @task_group(default_args={"map_index_template": "{{ task.op_kwargs.network }}"})
-    def network_day(network: str) -> None:
-        @task.sensor(mode="reschedule", poke_interval=POLL_INTERVAL, timeout=TIMEOUT, retries=0)
-        def complete(network: str, ds: str | None = None) -> bool:
-            """Wait until the day's folder is complete."""
-            folder = LANDING / network / str(ds)
-            reason = incomplete_reason(folder, time.time(), QUIET_S, FOLLOW_LINKS)
-            if reason:
-                print(reason)
-            return reason is None
-
-        @task
-        def folders(network: str, ds: str | None = None) -> list[str]:
-            """Return the arguments of `giscope ingest`: folders of the day and of late files."""
-            day = date.fromisoformat(str(ds))
-            chosen = complete_folders(
-                LANDING / network, day, LATE_DAYS, time.time(), QUIET_S, FOLLOW_LINKS
-            )
-            options = ["--keep-going", *(["--follow-links"] if FOLLOW_LINKS else [])]
-            return ["ingest", *options, *network_arguments(network), *map(str, chosen)]
-
-        @task(pool=POOL)
-        def check(network: str, ds: str | None = None) -> str | None:
-            """Check the day, and each day whose flows changed."""
-            return check_message(network, ds)
-
-        @task(on_success_callback=send_alert, on_failure_callback=send_alert)
-        def passed(network: str, reasons: str | None, ds: str | None = None) -> None:
-            """Fail if the day is held; for other held days only send an alert."""
-            if reasons and (own := check_message(network, ds)):
-                raise AirflowFailException(own)
-
-        @task(outlets=[MARTS])
-        def published(network: str, ds: str | None = None, outlet_events: Any = None) -> None:
-            """Notify other DAGs that the day's marts are published."""
-            outlet_events[MARTS].extra = {"network": network, "date": ds}
-
-        read = folders(network=network)
-        ingest = giscope_task("ingest", network, read, outlets=[PACKETS])
-        flows = giscope_task(
-            "flows", network, ["flows", *network_arguments(network)], outlets=[FLOWS]
-        )
-        checked = check(network=network)
-        marts = giscope_task(
-            "marts", network, ["marts", *WAREHOUSE_ARGUMENTS, "--network", network, "--checked"]
-        )
-        complete(network=network) >> read >> ingest >> flows >> checked >> marts
-        [marts, passed(network=network, reasons=checked)] >> published(network=network)
-
-    @task(pool=POOL)
-    def maintain() -> None:
-        """Remove data after its retention, merge small files, remove superseded files.
-
-        `giscope maintain` also prints the size of the warehouse.
-        """
-        purge = ["giscope", "purge", *WAREHOUSE_ARGUMENTS, "--networks", NETWORKS]
-        done = subprocess.run(purge, stderr=subprocess.PIPE, text=True, check=False)
-        print(done.stderr)
-        if done.returncode == EXIT_WITH_REASON and NO_WAREHOUSE in done.stderr:
-            return
-        done.check_returncode()
-        subprocess.run(["giscope", "maintain", *WAREHOUSE_ARGUMENTS], check=True)
-
-    maintain()
-    network_day.expand(network=networks())
+    MaintainOperator(
+        task_id="maintain",
+        arguments=[
+            ["purge", "--warehouse", WAREHOUSE, "--networks", str(NETWORKS)],
+            ["maintain", "--warehouse", WAREHOUSE],
+        ],
+        pool=POOL,
+    )
+    for network in network_names(NETWORKS):
+        with TaskGroup(network.replace(".", "-dot-"), group_display_name=network):
+            network_day(network)
 
 
 giscope_daily()

@@ -1,5 +1,6 @@
-"""The landing folder, LANDING/<network>/<YYYY-MM-DD>/: its days, and when one is complete."""
+"""The landing folder, LANDING/<network>/<YYYY-MM-DD>/: networks, days, and when one is complete."""
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -7,6 +8,17 @@ from pathlib import Path
 MARKER = "_COMPLETE"
 MAX_DAYS = 366
 """Days that Airflow catches up without a last day."""
+
+
+def network_names(file: Path) -> list[str]:
+    """Return the names of the networks in the networks file.
+
+    Raises ValueError if they cannot be read; `giscope` says more about a file with mistakes.
+    """
+    try:
+        return [entry["name"] for entry in tomllib.loads(file.read_text())["network"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: no names of networks: {error}") from error
 
 
 def day_range(settings: Mapping[str, str], today: date) -> tuple[date, date | None]:

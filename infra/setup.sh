@@ -48,7 +48,7 @@ if [ "${major:-0}" -lt 17 ]; then
     needed=$(apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' 2>/dev/null |
         cut -d' ' -f1 | sort -V | awk -F- '$2 >= 17' | head -n 1 || true)
     if ! may_apt; then
-        say "no Java runtime 17 or newer: Spark, make test and make airflow need one:" \
+        say "no Java runtime 17 or newer: Spark and make test need one:" \
             "sudo apt-get install ${needed:-openjdk-17-jre-headless}"
     else
         if [ -z "$needed" ]; then

@@ -3,7 +3,9 @@
 
 import struct
 import sys
+from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import zstandard
@@ -50,6 +52,16 @@ def moved(data: bytes, later: timedelta, packets: int | None = None) -> bytes:
         out += [record + data[at + RECORD.size : end]]
         at = end
     return b"".join(out)
+
+
+def parts(data: bytes, files: int) -> Iterator[bytes]:
+    """Yield so many pcap files with about as many packets each, which are those of one file."""
+    ends = [PCAP_HEADER_BYTES]
+    while ends[-1] < len(data):
+        ends.append(ends[-1] + RECORD.size + RECORD.unpack_from(data, ends[-1])[2])
+    firsts = [n * (len(ends) - 1) // files for n in range(files + 1)]
+    for first, last in pairwise(firsts):
+        yield data[:PCAP_HEADER_BYTES] + data[ends[first] : ends[last]]
 
 
 if __name__ == "__main__":

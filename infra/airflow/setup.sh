@@ -13,5 +13,5 @@ umask 077
 mkdir -p "$AIRFLOW_HOME"
 log="$AIRFLOW_HOME/setup.log"
 { $airflow db migrate && $airflow pools set giscope "${GISCOPE_SLOTS:-1}" \
-    "number of giscope's Spark jobs at a time: 1 on one machine, more on a cluster"; } >"$log" 2>&1 ||
+    "number of giscope's commands at a time: 1 on one machine, more on a cluster"; } >"$log" 2>&1 ||
     { echo "Airflow: set-up failed: see $log" >&2; exit 1; }

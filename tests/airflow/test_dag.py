@@ -1,30 +1,40 @@
-"""The daily DAG as `airflow dags test` runs it: real tasks in Airflow's own environment, Spark by
-spark-submit, the shipped captures. There is no scheduler: test_make_airflow.py has one."""
+"""The daily DAG as `airflow dags test` runs it: real tasks in Airflow's own environment, and the
+shipped captures. There is no scheduler: test_make_airflow.py has one."""
 
 import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from zoneinfo import ZoneInfo
 
 import pytest
 import zstandard
-from conftest import CAPTURES, DAY, ROOT, Demo
+from conftest import CAPTURES, DAY, FEW, ROOT, Demo
 from live import between
-from many_days import moved
+from many_days import moved, parts
 
 from schemas import Table
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse import Warehouse
 
 AIRFLOW = ROOT / "infra/airflow/airflow"
-STEPS = [
-    "complete", "folders", "ingest", "flows", "check", "marts", "passed", "published",
-]  # fmt: skip
+STEPS = ["complete", "ingest", "flows", "check", "marts", "passed", "published"]
+NETWORK = """[[network]]
+name = "{}"
+country = "AA"
+access = "gprs"
+timezone = "{}"
+subscribers = ["10.64.0.0/14"]
+"""
+BUDAPEST = NETWORK.format("aa-gprs", "Europe/Budapest")
+SPARK = {"AIRFLOW_CONN_GISCOPE_SPARK": '{"conn_type": "spark", "host": "local[*]"}'}
+"""Settings with which Airflow's tasks use spark-submit."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +68,38 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
 def test_dag_loads_with_all_its_steps(airflow):
     listed = airflow("tasks", "list", "giscope_daily")
     assert listed.returncode == 0, listed.stdout
-    assert set(listed.stdout.split()) >= {"networks", *(f"network_day.{step}" for step in STEPS)}
+    networks = ("aa-gprs", "bb-gprs", "cc-dialup")
+    tasks = {f"{network}.{step}" for network in networks for step in STEPS}
+    assert set(listed.stdout.split()) == {"maintain", *tasks}
+
+
+def error_lines(run: subprocess.CompletedProcess) -> list[str]:
+    """Return the errors that tasks logged, without time and place; assert: no traceback."""
+    assert "Traceback" not in run.stdout + run.stderr
+    said = (line.partition("[error    ] ")[2] for line in run.stdout.splitlines())
+    return [line.partition(" loc=")[0] for line in said if line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, SPARK], ids=["processes", "spark"])
+def test_a_failed_command_is_one_line(airflow, tmp_path, settings):
+    """The networks file has a mistake, which `ingest` reports. A network's name may have a dot."""
+    file, landing = tmp_path / "networks.toml", tmp_path / "landing"
+    file.write_text(BUDAPEST.replace("aa-gprs", "aa.gprs") + "peak_hour = 11\n")
+    land(landing, "aa-gprs", ["peak"])
+    (landing / "aa-gprs").rename(landing / "aa.gprs")
+    variables = settings | {
+        "GISCOPE_NETWORKS": str(file),
+        "GISCOPE_LANDING": str(landing),
+        "GISCOPE_WAREHOUSE": str(tmp_path / "warehouse"),
+    }
+    command = ("dags", "test", "giscope_daily", DAY.isoformat())
+    done = airflow(*command, **variables)
+    assert done.returncode != 0
+    (line,) = error_lines(done)
+    assert line.startswith("Task exited")
+    assert f"exit_code='{file}: network aa.gprs: peak_hour: " in line
+    assert "aa-dot-gprs.ingest" in done.stdout
 
 
 @pytest.fixture
@@ -120,13 +161,20 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(airflow, demo
 
     first = run()
     assert first.returncode != 0
-    assert "off-peak.pcap" in first.stdout + first.stderr
+    assert sorted(error_lines(first)) == [
+        f"Task exited                    [task] exit_code='{reason}'"
+        for reason in (
+            f"aa-gprs {DAY} is held back: captures not read to their end: {DAY}/off-peak.pcap",
+            f"waited 0:00:03: {home}/landing/cc-dialup/{DAY}: files of _COMPLETE are missing: "
+            "peak.pcap.zst",
+        )
+    ]
     [held] = query(warehouse, "select distinct network, finding from quality where not passed")
     assert held[0] == "aa-gprs"
     assert "off-peak.pcap" in held[1]
     [message] = webhook.messages
     assert message["title"] == "giscope: aa-gprs is held back"
-    assert f"aa-gprs {DAY} is held back: {held[1]}" in message["message"]
+    assert message["message"] == f"giscope: aa-gprs {DAY} is held back: {held[1]}"
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",),
     ]  # fmt: skip
@@ -147,14 +195,18 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(airflow, demo
     assert webhook.messages == [message]
 
 
-def land_later(landing: Path, network: str, hours: int) -> None:
-    """Put the peak hours of aa-gprs, so many hours later, into the folder of their day."""
+def land_later(
+    landing: Path, network: str, begins: datetime, files: int = 1, packets: int | None = None
+) -> None:
+    """Put the first packets of the peak hours of aa-gprs, moved from 10:30 UTC to another time and
+    cut into files, into the folder of that day."""
     with (CAPTURES / "aa-gprs/peak.pcap.zst").open("rb") as file:
         capture = zstandard.ZstdDecompressor().stream_reader(file).read()
-    begins = datetime.combine(DAY, datetime.min.time()) + timedelta(hours=10 + hours)
     folder = landing / network / begins.date().isoformat()
     folder.mkdir(parents=True)
-    (folder / "peak.pcap").write_bytes(moved(capture, timedelta(hours=hours)))
+    later = begins - datetime.combine(DAY, time(10, 30))
+    for number, part in enumerate(parts(moved(capture, later, packets), files)):
+        (folder / f"{number:03d}.pcap").write_bytes(part)
     (folder / "_COMPLETE").touch()
 
 
@@ -164,12 +216,7 @@ def test_days_of_two_time_zones_with_a_late_file(airflow, demo: Demo, tmp_path):
     Auckland's captures are missing; a file of Budapest's first day comes with the second's, and
     leaves the day two before as it was."""
     file, landing, home = tmp_path / "networks.toml", tmp_path / "landing", tmp_path / "warehouse"
-    budapest = (
-        '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
-        'timezone = "Europe/Budapest"\nsubscribers = ["10.64.0.0/14"]\n'
-    )
-    auckland = budapest.replace("aa-gprs", "nz").replace("Europe/Budapest", "Pacific/Auckland")
-    file.write_text(budapest + auckland)
+    file.write_text(BUDAPEST + NETWORK.format("nz", "Pacific/Auckland"))
     variables = {
         "GISCOPE_NETWORKS": str(file),
         "GISCOPE_LANDING": str(landing),
@@ -183,9 +230,10 @@ def test_days_of_two_time_zones_with_a_late_file(airflow, demo: Demo, tmp_path):
     def files(day: date) -> set[Path]:
         return set(home.glob(f"*/network=aa-gprs/date={day}/*.parquet"))
 
+    peak = datetime.combine(DAY, time(10, 30))
     land(landing, "aa-gprs", ["peak"])
-    land_later(landing, "aa-gprs", -48)
-    land_later(landing, "nz", 12)
+    land_later(landing, "aa-gprs", peak - timedelta(days=2))
+    land_later(landing, "nz", peak + timedelta(hours=12))
     assert run(DAY) == 0
     hours = query(
         warehouse,
@@ -205,7 +253,7 @@ def test_days_of_two_time_zones_with_a_late_file(airflow, demo: Demo, tmp_path):
 
     untouched = files(before)
     land(landing, "aa-gprs", ["off-peak"])
-    land_later(landing, "aa-gprs", 24)
+    land_later(landing, "aa-gprs", peak + timedelta(days=1))
     assert run(after) != 0  # Auckland's captures are missing
     for table in MARTS:
         of_day = f"network = 'aa-gprs' and date = '{DAY}'"
@@ -217,16 +265,63 @@ def test_days_of_two_time_zones_with_a_late_file(airflow, demo: Demo, tmp_path):
 
 
 @pytest.mark.slow
-def test_held_day_is_reported_once_and_holds_no_other_day(airflow, tmp_path, webhook):
-    """The next day's packets end no connection of the day that is held: its flows are made anew and
-    come out the same, so it is not checked and reported again."""
+def test_five_hundred_files_across_the_change_of_clocks_and_local_midnights(airflow, tmp_path):
+    """On 2004-10-31 clocks in Budapest go back at 01:00 UTC, so the hour from 2:00 comes twice. At
+    11:00 UTC it is midnight in Tongatapu, at 10:00 in Honolulu. Each network's files are the same
+    packets, moved to such a time."""
+    day = date(2004, 10, 31)
+    zones = {"hu": "Europe/Budapest", "to": "Pacific/Tongatapu", "hi": "Pacific/Honolulu"}
+    begins = {"hu": time(0, 59, 30), "to": time(10, 59, 30), "hi": time(9, 59, 30)}
     file, landing = tmp_path / "networks.toml", tmp_path / "landing"
-    file.write_text(
-        '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
-        'timezone = "Europe/Budapest"\nsubscribers = ["10.64.0.0/14"]\n'
+    quality = "quality = {peak_flows = 0}\n"
+    file.write_text("".join(NETWORK.format(*names) + quality for names in zones.items()))
+    for network, begin in begins.items():
+        land_later(landing, network, datetime.combine(day, begin), 170, FEW)
+    done = airflow(
+        *("dags", "test", "giscope_daily", day.isoformat()),
+        TZ="Europe/Budapest",
+        GISCOPE_FIRST_DAY=day.isoformat(),
+        GISCOPE_LAST_DAY=day.isoformat(),
+        GISCOPE_NETWORKS=str(file),
+        GISCOPE_LANDING=str(landing),
+        GISCOPE_WAREHOUSE=str(tmp_path / "warehouse"),
     )
+    assert done.returncode == 0, done.stdout[-3000:]
+    warehouse = Warehouse(tmp_path / "warehouse")
+    reported = query(
+        warehouse,
+        "select network, count(*), count(distinct capture), sum(packets), count(error) "
+        "from ingest_log group by all order by all",
+    )
+    assert reported == [(network, 170, 170, FEW, 0) for network in sorted(zones)]
+    starts = query(warehouse, "select network, start_ts from flows where initiator = 'mobile'")
+    seconds = {
+        network: Counter(
+            int((start - datetime.combine(day, begin, UTC)).total_seconds())
+            for name, start in starts
+            if name == network
+        )
+        for network, begin in begins.items()
+    }
+    assert seconds["hu"] == seconds["to"] == seconds["hi"]
+    expected = Counter(
+        (network, day, start.astimezone(ZoneInfo(zones[network])).hour) for network, start in starts
+    )
+    assert len(expected) == 5  # two hours of two networks, one of Budapest's
+    by_hour = query(
+        warehouse, "select network, date, hour, sum(flows) from table1_summary group by all"
+    )
+    assert {row[:3]: row[3] for row in by_hour} == expected
+
+
+@pytest.mark.slow
+def test_held_day_is_reported_once_and_holds_no_other_day(airflow, tmp_path, webhook):
+    """Here Spark runs the tasks. The next day's packets end no connection of the day that is held:
+    its flows are made anew and come out the same, so it is not checked and reported again."""
+    file, landing = tmp_path / "networks.toml", tmp_path / "landing"
+    file.write_text(BUDAPEST)
     posted = {"config": {"path": f"json://127.0.0.1:{webhook.server_port}"}}
-    variables = {
+    variables = SPARK | {
         "GISCOPE_NETWORKS": str(file),
         "GISCOPE_LANDING": str(landing),
         "GISCOPE_WAREHOUSE": str(tmp_path / "warehouse"),
@@ -235,7 +330,7 @@ def test_held_day_is_reported_once_and_holds_no_other_day(airflow, tmp_path, web
     next_day = DAY + timedelta(days=1)
     (land(landing, "aa-gprs", ["peak"]) / "off-peak.pcap").write_bytes(b"no capture at all")
     assert airflow("dags", "test", "giscope_daily", DAY.isoformat(), **variables).returncode != 0
-    land_later(landing, "aa-gprs", 24)
+    land_later(landing, "aa-gprs", datetime.combine(next_day, time(10, 30)))
     second = airflow("dags", "test", "giscope_daily", next_day.isoformat(), **variables)
     assert second.returncode == 0, second.stdout[-3000:]
     published = query(Warehouse(tmp_path / "warehouse"), "select distinct date from table1_summary")

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from landing import MARKER, complete_folders, day_range, incomplete_reason
+from landing import MARKER, complete_folders, day_range, incomplete_reason, network_names
 
 QUIET_S = 1800.0
 
@@ -95,6 +95,36 @@ def test_late_days_are_found_as_far_back_as_configured(tmp_path):
     (tmp_path / "2004-03-01" / MARKER).unlink()
     found = complete_folders(tmp_path, date(2004, 3, 2), 2, time.time(), QUIET_S)
     assert [folder.name for folder in found] == ["2004-03-02", "2004-02-29"]
+
+
+def test_five_hundred_files_are_waited_for_one_by_one(day):
+    """The reason names the one that is missing; without a marker, the newest decides."""
+    names = [f"{n:03d}.pcap" for n in range(500)]
+    for name in names:
+        (day / name).touch()
+    then = changed(day, names[250], "last")
+    assert incomplete_reason(day, then + QUIET_S - 1, QUIET_S)
+    assert incomplete_reason(day, then + QUIET_S, QUIET_S) is None
+    (day / MARKER).write_text("\n".join(names))
+    assert incomplete_reason(day, then, QUIET_S) is None
+    (day / names[123]).unlink()
+    reason = incomplete_reason(day, then, QUIET_S)
+    assert reason == f"{day}: files of {MARKER} are missing: 123.pcap"
+
+
+def test_names_of_networks_are_those_of_the_file(tmp_path):
+    file = tmp_path / "networks.toml"
+    file.write_text('[[network]]\nname = "op.4g"\n[[network]]\nname = "aa-gprs"\n')
+    assert network_names(file) == ["op.4g", "aa-gprs"]
+
+
+@pytest.mark.parametrize("text", [None, "[[network]", "", "network = 1", '[[network]]\nx = "y"'])
+def test_a_networks_file_without_names_is_named(tmp_path, text):
+    file = tmp_path / "networks.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValueError, match=f"^{file}: no names of networks: "):
+        network_names(file)
 
 
 TODAY = date(2026, 1, 31)

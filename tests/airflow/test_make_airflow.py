@@ -1,5 +1,5 @@
-"""`make airflow` for real: Airflow's own environment, its four processes, the scheduler, Spark by
-spark-submit, the shipped captures. Only the pause before a repetition is shorter."""
+"""`make airflow` for real: Airflow's own environment, its four processes, the scheduler, and the
+shipped captures. Only the pause before a repetition is shorter."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import psutil
 import pytest
 from conftest import CAPTURES, DAY, ROOT, Demo
 from listening import Seen, watched
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 from test_dag import AIRFLOW, STEPS, rows
 from test_pseudonyms import Finder, subscribers
 from test_spark_sql import free_port
@@ -81,10 +81,6 @@ class Server:
         """Return the task instances of the day's run."""
         return self.ask(f"{DAG}/dagRuns/{RUN}/taskInstances?limit=100")["task_instances"]
 
-    def task(self, step: str, index: int) -> dict:
-        where = (f"network_day.{step}", index)
-        return next(t for t in self.tasks() if (t["task_id"], t["map_index"]) == where)
-
     def at_end(self) -> str | None:
         """Return the state of the one run, once it has ended."""
         [run] = self.runs()
@@ -143,7 +139,7 @@ def killed(server: Server) -> dict:
             (
                 task
                 for task in server.tasks()
-                if task["task_id"] == "network_day.flows" and task["state"] == "running"
+                if task["task_id"].endswith(".flows") and task["state"] == "running"
             ),
             None,
         ),
@@ -151,7 +147,7 @@ def killed(server: Server) -> dict:
     )
     process = psutil.Process(running["pid"])
     assert running["id"] in " ".join(process.cmdline())
-    until(lambda: process.children(), START_S)  # spark-submit
+    until(lambda: process.children(), START_S)  # giscope
     process.send_signal(signal.SIGKILL)
     assert until(server.at_end, RUN_S) == "success"
     return running
@@ -165,10 +161,9 @@ def test_address_is_printed_once_the_server_answers(server: Server):
 def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
     server: Server, killed: dict, demo: Demo
 ):
-    tries = {(t["task_id"], t["map_index"]): t["try_number"] for t in server.tasks()}
-    assert len(tries) == 2 + len(NETWORKS) * len(STEPS)  # networks, maintain
-    repeated = {task: number for task, number in tries.items() if number != 1}
-    assert repeated == {(killed["task_id"], killed["map_index"]): 2}
+    tries = {task["task_id"]: task["try_number"] for task in server.tasks()}
+    once = {"maintain", *(f"{network}.{step}" for network in NETWORKS for step in STEPS)}
+    assert tries == dict.fromkeys(once, 1) | {killed["task_id"]: 2}
     for log in server.home.glob("output/*.log"):
         assert "Connection refused" not in log.read_text(), log.name
     for table in MARTS:
@@ -176,9 +171,10 @@ def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
 
 
 @pytest.mark.usefixtures("killed")
-def test_airflow_and_its_spark_listen_on_loopback(server: Server):
+def test_airflow_listens_on_loopback_and_needs_no_java(server: Server):
     assert server.seen.beyond_loopback == set()
-    assert "java" in {program for program, _ in server.seen.sockets}
+    assert server.seen.sockets
+    assert "java" not in {program for program, _ in server.seen.sockets}
 
 
 @pytest.mark.usefixtures("killed")
@@ -193,28 +189,25 @@ def test_no_log_has_a_subscriber_or_the_key(server: Server, networks: dict[str, 
     assert not finder.finds("\n".join(server.seen.commands).encode())
 
 
-@pytest.mark.usefixtures("killed")
-def test_tasks_are_named_by_network_and_runs_by_day(server: Server):
-    assert [run["dag_run_id"] for run in server.runs()] == [RUN]
-    for step in STEPS:
-        names = {server.task(step, n)["rendered_map_index"] for n in range(len(NETWORKS))}
-        assert names == set(NETWORKS), step
-
-
-@pytest.mark.usefixtures("killed")
-def test_pages_show_networks_and_days(server: Server, browser: Browser):
-    page = browser.new_page()
+@pytest.fixture
+def page(server: Server, browser: Browser) -> Iterator[Page]:
+    """Open the page of the day's run, with the grid of its tasks."""
+    page = browser.new_page(viewport={"width": 1600, "height": 1000})
     page.goto(server.address)
     page.locator("input[name=username]").fill("admin")
     page.locator("input[type=password]").fill(server.password)
     page.locator("button[type=submit]").click()
     page.wait_for_url("**/")
-    page.goto(f"{server.address}/dags/giscope_daily/runs")
-    expect(page.get_by_role("link", name=RUN)).to_be_visible(timeout=30_000)
-    page.goto(f"{server.address}/dags/giscope_daily/runs/{RUN}/tasks/network_day.flows/mapped")
-    for network in NETWORKS:
-        expect(page.get_by_role("link", name=network, exact=True)).to_be_visible(timeout=30_000)
+    page.goto(f"{server.address}/dags/giscope_daily/runs/{RUN}")
+    yield page
     page.close()
+
+
+@pytest.mark.usefixtures("killed")
+def test_grid_shows_days_and_networks(server: Server, page: Page):
+    assert [run["dag_run_id"] for run in server.runs()] == [RUN]
+    for network in NETWORKS:
+        expect(page.get_by_text(network, exact=True).first).to_be_visible(timeout=30_000)
 
 
 @pytest.mark.usefixtures("killed")
@@ -251,12 +244,36 @@ def test_a_port_in_use_is_reported(server: Server):
 
 
 @pytest.mark.usefixtures("killed")
+def test_a_failed_task_is_found_by_its_network_and_says_why(server: Server, page: Page):
+    """A corrupt file comes late. The task has a note, and its log one line of an error."""
+    network, day = NETWORKS[2], DAY.isoformat()
+    (server.home / "landing" / network / day / "bad.pcap").write_bytes(b"no capture at all")
+    command = ["tasks", "clear", "--yes", "--task-regex", f"{network}.", "giscope_daily"]
+    subprocess.run([AIRFLOW, *command], env=server.environment, check=True, capture_output=True)
+    until(lambda: server.runs()[0]["state"] in ("queued", "running"), START_S)
+    assert until(server.at_end, RUN_S) == "failed"
+    failed = {t["task_id"]: t for t in server.tasks() if t["state"] != "success"}
+    assert {name: task["state"] for name, task in failed.items()} == {
+        f"{network}.passed": "failed",
+        f"{network}.published": "upstream_failed",
+    }
+    task = failed[f"{network}.passed"]
+    reason = f"{network} {day} is held back: captures not read to their end: {day}/bad.pcap"
+    assert task["note"] == f"attempt {task['try_number']} failed: {reason}"
+    (log,) = server.home.glob(f"logs/**/task_id={network}.passed/attempt={task['try_number']}.log")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    (error,) = (line for line in lines if line["level"] == "error")
+    assert (error["event"], error["exit_code"]) == ("Task exited", reason)
+    assert [line for line in lines if "error_detail" in line] == []
+
+
+@pytest.mark.usefixtures("killed")
 def test_stopping_airflow_during_a_task_leaves_no_process(server: Server):
-    """Tasks end with Airflow, and the Spark jobs with them. Last here: it stops the server."""
+    """Tasks end with Airflow, and the commands with them. Last here: it stops the server."""
     command = ["tasks", "clear", "--yes", "--task-regex", "ingest", "giscope_daily"]
     subprocess.run([AIRFLOW, *command], env=server.environment, check=True, capture_output=True)
     until(
-        lambda: [p for p in processes(server.home) if "spark" in p.name() or p.name() == "java"],
+        lambda: [p for p in processes(server.home) if "giscope" in p.name()],
         START_S,
     )
     os.killpg(server.process.pid, signal.SIGTERM)

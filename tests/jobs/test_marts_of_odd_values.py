@@ -31,9 +31,12 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.warehouse import Warehouse
 
-ZONES = ("Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu")
-"""Half and quarter hours; in two of them the clock is changed on one of CHANGES."""
-CHANGES = (date(2004, 3, 28), date(2004, 4, 4), DAY)
+ZONES = (
+    "Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu",
+    "Europe/Budapest", "Pacific/Tongatapu", "Pacific/Honolulu",
+)  # fmt: skip
+"""Half and quarter hours; UTC+13 and UTC-10; in three the clock is changed on days of CHANGES."""
+CHANGES = (date(2004, 3, 28), date(2004, 4, 4), date(2004, 10, 31), DAY)
 
 
 def limited(seconds: float) -> dict:
@@ -87,7 +90,7 @@ def odd(warehouse, demo, network) -> Warehouse:
         publish_network(warehouse, network.model_copy(update={"name": name, "timezone": zone}))
         for day in CHANGES:
             publish(warehouse, name, day, odd_day(usual, day, ids))
-        publish(warehouse, name, date(2004, 5, 1), {})
+        publish(warehouse, name, date(2004, 11, 5), {})
     update_marts(warehouse)
     return warehouse
 

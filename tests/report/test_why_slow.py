@@ -30,6 +30,7 @@ SECTIONS = (
     "retransmissions",
     "rto",
     "stalls",
+    "worst-connections",
 )
 PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
 """Condition on flows: those of the demo's peak hour (UTC)."""

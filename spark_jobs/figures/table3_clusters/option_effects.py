@@ -301,7 +301,7 @@ def _leave_one_out(
         if np.linalg.eigvalsh(remainder)[0] > SINGULAR**0.5:
             change = inverse @ rows.T @ np.linalg.solve(remainder, residuals[group])
             found.append(found[0] - wanted @ change)
-        else:  # without this group, the covariates tell less apart
+        else:  # without this group, the covariates identify fewer contrasts
             found.append(
                 _contrasts(products - rows.T @ rows, sums - rows.T @ values[group], wanted)
             )
