@@ -45,6 +45,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
         "AIRFLOW_HOME": str(home),
         "GISCOPE_LANDING": str(home / "landing"),
         "GISCOPE_WAREHOUSE": str(home / "warehouse"),
+        "GISCOPE_FIRST_DAY": "2004-01-01",
+        "GISCOPE_LAST_DAY": "2004-12-31",
         "GISCOPE_WAIT_MINUTES": "0.05",
         "GISCOPE_LOOK_SECONDS": "1",
         "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "0",
@@ -280,8 +282,6 @@ def test_five_hundred_files_across_the_change_of_clocks_and_local_midnights(airf
     done = airflow(
         *("dags", "test", "giscope_daily", day.isoformat()),
         TZ="Europe/Budapest",
-        GISCOPE_FIRST_DAY=day.isoformat(),
-        GISCOPE_LAST_DAY=day.isoformat(),
         GISCOPE_NETWORKS=str(file),
         GISCOPE_LANDING=str(landing),
         GISCOPE_WAREHOUSE=str(tmp_path / "warehouse"),
@@ -363,6 +363,8 @@ def test_logs_that_a_live_zeek_landed_are_published_for_their_day(
     (landing / "aa-gprs" / day / "_COMPLETE").touch()
     done = airflow(
         *("dags", "test", "giscope_daily", day),
+        GISCOPE_FIRST_DAY=day,
+        GISCOPE_LAST_DAY=day,
         GISCOPE_NETWORKS=str(networks),
         GISCOPE_LANDING=str(landing),
         GISCOPE_WAREHOUSE=str(tmp_path / "warehouse"),
