@@ -72,7 +72,7 @@ EFFECT_HEADINGS = {
     "verdict": "verdict",
     "connections": "connections, with / without",
     "rated": "with a known channel rate",
-    "users": "user groups",
+    "users": "users",
     "raw": "raw difference",
 }
 """Headings of the columns of EFFECTS_SQL that report and dashboards show."""
@@ -81,7 +81,7 @@ EFFECTS_CAPTION = (
     "goodput on all options, transfer size, network, local hour, and the channel rate of the "
     "user's link in that hour. Small windows can hide this rate. Nothing is said if transfers with "
     "a known rate differ from the others. The data support a gain or loss that is beyond chance "
-    f"among all effects (Holm's rule). An effect needs {MIN_GROUPS} user groups on each side. Raw "
+    f"among all effects (Holm's rule). An effect needs {MIN_GROUPS} users on each side. Raw "
     "difference: of geometric means within networks, not adjusted. "
 )
 
