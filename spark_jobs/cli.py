@@ -17,6 +17,20 @@ from rich.console import Console
 
 from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
+from spark_jobs.cli_options import (
+    AddressOption,
+    FilterOption,
+    FollowLinksOption,
+    FrontEndOption,
+    NetworkOption,
+    NetworksOption,
+    OptionalNetworkOption,
+    OptionalNetworksOption,
+    PlainAddressesOption,
+    PortOption,
+    TimeOption,
+    WarehouseOption,
+)
 from spark_jobs.errors import UserError, in_a_line, printable
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
@@ -41,91 +55,6 @@ app = typer.Typer(
 )
 out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
 """Console of standard output, without markup, because it prints names of files."""
-
-WarehouseOption = Annotated[
-    Path,
-    typer.Option(
-        "--warehouse",
-        metavar="W",
-        parser=path_of,
-        help="The warehouse: a folder, or s3://BUCKET/PREFIX. run, ingest and flows make a new "
-        "one.",
-    ),
-]
-NetworksOption = Annotated[
-    Path,
-    typer.Option(
-        "--networks", metavar="FILE", help="The networks file (TOML), such as infra/networks.toml."
-    ),
-]
-FrontEndOption = Annotated[
-    FrontEnd,
-    typer.Option(
-        "--front-end",
-        help="The program that reads the files. auto: the built-in reader for captures, zeek-log "
-        "for logs of Zeek. builtin, zeek: only the captures of a folder. zeek-log: only its logs.",
-    ),
-]
-NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="The network.")]
-OptionalNetworkOption = Annotated[
-    str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
-]
-
-
-OptionalNetworksOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--networks",
-        metavar="FILE",
-        help="The networks file; with its key, subscribers are found by their addresses.",
-    ),
-]
-AddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        metavar="A",
-        help="Find the connection: an address of one of its ends, or a pseudonym.",
-    ),
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        metavar="TIME",
-        help="Find the connection in progress at this time, such as 2004-03-29T17:45:10 (local "
-        "time of the network) or 2004-03-29T15:45:10Z.",
-    ),
-]
-PortOption = Annotated[
-    str | None, typer.Option("--port", metavar="N", help="Find the connection: one of its ports.")
-]
-FilterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        metavar="FILTER",
-        help="Find the connection by Wireshark's display filter, such as 'ip.addr == 10.64.1.7 && "
-        "tcp.port == 40001'.",
-    ),
-]
-PlainAddressesOption = Annotated[
-    bool,
-    typer.Option(
-        "--plain-addresses",
-        help="Store subscribers' addresses and RADIUS names as they are, not as pseudonyms.",
-    ),
-]
-
-
-FollowLinksOption = Annotated[
-    bool,
-    typer.Option(
-        "--follow-links",
-        help="Follow symbolic links in folders. Without it they are left out, and a line names "
-        "them.",
-    ),
-]
 
 
 def _day_option(name: str, help_text: str) -> Any:
@@ -792,7 +721,7 @@ def _print_answer(answer: Answer, form: AnswerFormat) -> None:
 
 @app.command(
     epilog="Example: giscope why --warehouse W --networks networks.toml --address 10.64.1.7 "
-    "--time 2004-03-02T11:16:40",
+    "--time 2004-03-02T11:16:30",
 )
 def why(
     warehouse: WarehouseOption,

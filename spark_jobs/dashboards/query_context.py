@@ -63,10 +63,6 @@ def _filters(settings: FormData) -> dict[str, Any]:
     return {"filters": simple, "extras": extras}
 
 
-def _number(settings: FormData) -> dict[str, Any]:
-    return {"columns": [], "metrics": [settings["metric"]]}
-
-
 def _table(settings: FormData) -> dict[str, Any]:
     processing: dict[str, Any] = {"post_processing": [], "time_offsets": []}
     if settings["query_mode"] == "raw":
@@ -105,7 +101,6 @@ def _heat_map(settings: FormData) -> dict[str, Any]:
 
 
 QUERIES = {
-    "big_number_total": _number,
     "table": _table,
     "pivot_table_v2": _pivot_table,
     "heatmap_v2": _heat_map,

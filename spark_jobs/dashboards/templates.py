@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spark_jobs.figures.metrics.dashboard import DATES_MARK, SINCE_MARK
+from spark_jobs.figures.metrics.differences import DATES_MARK, SINCE_MARK
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
 
 DAY_COLUMNS, HOUR_COLUMNS = ("country", "access", "network"), ("hours", "hour")

@@ -191,15 +191,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _respond(self) -> None:
         refused = self._refusal()
         try:
-            answer = refused or self.server.site.answer(*self._path_and_query())
+            path, _, query = self.path.partition("?")
+            answer = refused or self.server.site.answer(path, query)
         except Exception:
             traceback.print_exc(file=sys.stderr)
             answer = _plain("giscope serve failed; its terminal has the reason", 500)
         self._send(answer)
-
-    def _path_and_query(self) -> tuple[str, str]:
-        path, _, query = self.path.partition("?")
-        return path, query
 
     def _refusal(self) -> Answer | None:
         """Return the answer to a request that must not get a page."""

@@ -165,7 +165,8 @@ def only_connection(
     found = find_connections(warehouse, search, networks)
     if found.only:
         return found.only
-    raise UserError(*explain(warehouse, search, found, bool(networks)))
+    first, *others = explain(warehouse, search, found, bool(networks))
+    raise UserError(f"{first}: choose one by its FLOW_ID" if others else first, *others)
 
 
 def explain(warehouse: Warehouse, search: Search, found: Found, with_keys: bool) -> list[str]:
@@ -182,8 +183,9 @@ def explain(warehouse: Warehouse, search: Search, found: Found, with_keys: bool)
     when = {None: "", 0: " in progress then"}.get(
         distance, ", none in progress then, nearest first"
     )
+    listed = f"; the first {MAX_LISTED} are listed" if found.total > MAX_LISTED else ""
     return [
-        f"{counted(found.total, 'connection')}{when}: choose one by its FLOW_ID",
+        f"{counted(found.total, 'connection')}{when}{listed}",
         *map(in_words, found.rows),
     ]
 

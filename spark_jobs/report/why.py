@@ -13,13 +13,13 @@ from spark_jobs.figures.format import NO_BREAK_SPACE, unit_of_time
 from spark_jobs.report.connection import Connection
 
 CAUSES = {
-    "synack": "SYN ACKs",
+    "synack": "of the SYN ACK",
     "rto": "at an RTO expiry",
-    "tlp": "as loss probes",
+    "tlp": "for loss probing",
     "fast": "after duplicate ACKs or SACK blocks",
     "slow_start": "in slow start after an RTO expiry",
-    "probe": "as window probes",
-    "keepalive": "as keep-alives",
+    "probe": "for window probing",
+    "keepalive": "to keep the connection alive",
 }
 """Causes of retransmissions in words that follow a number."""
 

@@ -4,7 +4,7 @@ from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import NO_BREAK_SPACE
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS, TIMES
-from spark_jobs.figures.metrics.dashboard import judged_sql, peak_sums_sql
+from spark_jobs.figures.metrics.differences import judged_sql, peak_sums_sql
 from spark_jobs.figures.names import ACCESS_NAMES
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK
 from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
