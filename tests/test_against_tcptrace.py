@@ -21,8 +21,8 @@ from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
 from spark_jobs.tables.user_partition import UserPartition
+from spark_jobs.users.packets import RowGroups, Span, read_packets
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.packets import RowGroups, Span, read_packets
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 FOLDER = PUBLIC_CAPTURES / "tcptrace"

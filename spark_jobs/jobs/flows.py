@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.tables.user_partition import Settings, UserPartition
+    from spark_jobs.users.packets import RowGroups
+    from spark_jobs.users.periods import NamesOfDay
     from spark_jobs.warehouse.files import Staged, Written
-    from spark_jobs.warehouse.packets import RowGroups
-    from spark_jobs.warehouse.periods import NamesOfDay
 
 DAY_OFFSETS = (-1, 0, 1)
 """Offsets, in days, of the days that a day's flows are made from."""
@@ -105,7 +105,7 @@ def publish_flows(
 
     Returns the number of flows by (network name, date).
     """
-    from spark_jobs.warehouse.periods import NamesOfDay
+    from spark_jobs.users.periods import NamesOfDay
 
     networks = {network.name: network for network, _ in work}
     hashes = {(network.name, day): inputs_hash(warehouse, network, day) for network, day in work}
@@ -240,7 +240,7 @@ def work_items(
 ) -> Iterator[WorkItem]:
     """Yield the day's work items, the largest first. new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
-    from spark_jobs.warehouse.periods import NamesOfDay
+    from spark_jobs.users.periods import NamesOfDay
 
     row_groups = _row_groups_of_day(warehouse, network.name, day)
     packets_of_partition: dict[int, int] = defaultdict(int)
@@ -290,8 +290,8 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     ends, the user's connections end at midnight.
     """
     from spark_jobs.tables.user_partition import Settings
+    from spark_jobs.users.periods import NamesOfDay
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.periods import NamesOfDay
 
     commit = warehouse.published(Unit.of_day("day", network, day))
     if commit is None:
@@ -337,7 +337,7 @@ def _row_groups_of_day(warehouse: Warehouse, network: str, day: date) -> list[Pa
     The order matters: of packets with equal times, the first captured comes first.
     """
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
-    from spark_jobs.warehouse.packets import RowGroups
+    from spark_jobs.users.packets import RowGroups
 
     earliest = _midnight_us(day) - IDLE_TIMEOUT_US
     ordered = []
@@ -463,7 +463,7 @@ def read_partition(
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.estimators.links import HOUR_US
     from spark_jobs.tables.user_partition import UserPartition
-    from spark_jobs.warehouse.packets import Span, read_packets
+    from spark_jobs.users.packets import Span, read_packets
 
     def is_wanted(address: str) -> bool:
         return _in_part(item.part, address) and is_wanted_user(address)

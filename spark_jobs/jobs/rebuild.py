@@ -101,9 +101,10 @@ def _add_file(
 
     A merged file is split into a file for each capture; these are returned.
     """
-    from spark_jobs.warehouse.compaction import TablePartition, rows_by_capture, split
+    from spark_jobs.warehouse.compaction import rows_by_capture, split
+    from spark_jobs.warehouse.targets import Partition
 
-    place = TablePartition.of(target)
+    place = Partition.of(target)
     rows_of: dict[str, CaptureFiles] = defaultdict(CaptureFiles)
     for name, rows in rows_by_capture(root / target, place):
         capture = rows_of[name]
@@ -126,10 +127,10 @@ def _add_file(
 
 def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
     """Return a file's unit, and the unit's facts and files if nothing else is known of it."""
-    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import read_rows
+    from spark_jobs.warehouse.targets import Partition
 
-    place = TablePartition.of(target)
+    place = Partition.of(target)
     kind = KINDS.get(place.table, "marts")
     if place.table is NETWORKS:
         (row,) = read_rows(NETWORKS, [root / target]).to_pylist()

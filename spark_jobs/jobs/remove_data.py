@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas import FLOWS, INGEST_LOG, LEASES, PACKETS, Table
-from schemas.former_names import table_of_folder
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
     KEY_COLUMNS,
@@ -65,6 +64,7 @@ from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
+from spark_jobs.warehouse.targets import Partition, network_of, stem, table_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -269,8 +269,8 @@ def _leases_of_users(
 
     Begin and end are in µs since 1970.
     """
+    from spark_jobs.users.subscribers import lease_spans
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.subscribers import lease_spans
 
     paths = [path for path in warehouse.files(LEASES, network) if path.exists()]
     leases, begin, end = lease_spans(read_rows(LEASES, paths))
@@ -388,7 +388,7 @@ def _reject_unknown_users(
             place.name
             for place in found
             if place.column in set(KEY_COLUMNS) - {FAR_END_COLUMN}
-            and f"/network={network}/" in place.path
+            and network_of(place.path) == network
         }
         unknown = [user for user in unknown if user not in found_names]
     if unknown:
@@ -507,7 +507,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -
         replaced_files = {
             target
             for target in commit.stored_in
-            if _table_of(target) in CAPTURE_TABLES
+            if TABLES[table_name(target)] in CAPTURE_TABLES
             and _stage_without_users(staging, warehouse.root, target, without_users, removed)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in removed_counts.items()}
@@ -529,10 +529,9 @@ def _stage_without_users(
 
     Returns whether the copy replaces the file. If no row is removed, nothing is staged.
     """
-    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import with_columns
 
-    place = TablePartition.of(target)
+    place = Partition.of(target)
     kept_parts, changed = [], False
     for rows in _row_groups(root / target, place.table):
         rows = with_columns(rows, place.table, place.table.arrow.names)
@@ -543,7 +542,7 @@ def _stage_without_users(
         changed |= len(kept_rows) < len(rows)
         kept_parts.append(kept_rows)
     if changed and any(map(len, kept_parts)):
-        with staging.writer(*place, _writer_name(target)) as writer:
+        with staging.writer(*place, stem(target)) as writer:
             for rows in filter(len, kept_parts):
                 writer.write_table(rows, row_group_size=len(rows))
     return changed
@@ -570,7 +569,7 @@ def _rewrite_day(warehouse: Warehouse, commit: PublishedUnit, removed: RemovalFi
         count += int(mask.sum())
         return drop_rows(table, rows, mask)
 
-    flows_first = sorted(commit.stored_in, key=lambda target: _table_of(target) is not FLOWS)
+    flows_first = sorted(commit.stored_in, key=lambda target: table_name(target) != FLOWS.name)
     with warehouse.staging() as staging:
         replaced_files = {
             target
@@ -636,7 +635,7 @@ def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) 
     finish_pending(warehouse)
     first_kept = _first_kept_days(limits)
     old = {
-        _table_of(target)
+        TABLES[table_name(target)]
         for name, first_days in first_kept.items()
         for commit in _units_with_days(warehouse, name)
         for target in commit.contents
@@ -688,14 +687,14 @@ def _purge_unit(
         return set()
     commit = warehouse.unmerge(commit.unit)
     old = {target for target in commit.stored_in if _is_old(target, first_kept)}
-    purged_tables = {_table_of(target) for target in old}
+    purged_tables = {TABLES[table_name(target)] for target in old}
     with warehouse.staging() as staging:
         facts = commit.facts
         if commit.unit.kind == "capture":
             remaining = [
                 target
                 for target in set(commit.stored_in) - old
-                if _table_of(target) in CAPTURE_TABLES
+                if TABLES[table_name(target)] in CAPTURE_TABLES
             ]
             if not remaining:
                 facts = facts | {"packets": 0, "rows": 0, "values": 0, "dates": []}
@@ -710,19 +709,9 @@ def _purge_unit(
 
 
 def _is_old(target: str, first_kept: _FirstKeptDays) -> bool:
-    from spark_jobs.warehouse.compaction import TablePartition
 
-    place = TablePartition.of(target)
+    place = Partition.of(target)
     return place.date is not None and place.date < first_kept.get(place.table, date.min)
-
-
-def _table_of(target: str) -> Table:
-    return TABLES[table_of_folder(target.partition("/")[0])]
-
-
-def _writer_name(target: str) -> str:
-    """Return the name that a file's writer gave it (see Staging.path)."""
-    return target.rpartition("/")[2].rsplit("-", 2)[0]
 
 
 def tables_named(names: Iterable[str]) -> list[Table]:

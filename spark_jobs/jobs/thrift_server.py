@@ -10,9 +10,9 @@ import sys
 import time
 
 from spark_jobs.engine.spark import LOOPBACK, spark_session
+from spark_jobs.engine.spark_sql import register
 from spark_jobs.places import path_of
 from spark_jobs.warehouse import VIEWS, Warehouse
-from spark_jobs.warehouse.spark_sql import register
 
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SHARED = {"spark.sql.hive.thriftServer.singleSession": "true"}

@@ -74,14 +74,11 @@ def select(
 def _files(
     warehouse: Warehouse, table: Table, names: list[str], low: datetime.date, high: datetime.date
 ) -> list[Path]:
-    """Return a table's files of some networks and days.
-
-    Files without a day, of captures that could not be read, are left out.
-    """
-    first, last = f"date={low.isoformat()}", f"date={high.isoformat()}"
+    """Return a table's files of some networks and days."""
     return [
         path
         for name in names
-        for path in warehouse.files(table, name)
-        if first <= path.parent.name <= last
+        for day, paths in warehouse.files_by_date(table, name).items()
+        if low <= day <= high
+        for path in paths
     ]

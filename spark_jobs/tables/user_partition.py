@@ -53,7 +53,7 @@ from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import matched_sessions
 from spark_jobs.tables.rows import dictionary
-from spark_jobs.warehouse.packets import Names
+from spark_jobs.users.packets import Names
 
 NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe")
 """Fields of Segments that are not columns of Packets with one value a packet."""

@@ -29,11 +29,12 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from schemas import CATALOG_NAME
-from schemas.former_names import folders_of_table, table_of_folder
+from schemas.former_names import folders_of_table
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
 from spark_jobs.warehouse.object_store_database import ObjectStoreSQLite
+from spark_jobs.warehouse.targets import day_text, table_name
 from spark_jobs.warehouse.units import Content, PublishedUnit, Unit
 
 CATALOG, LOCKS = "catalog.sqlite", "_locks"
@@ -177,8 +178,7 @@ def _by_table_and_day(items: Iterable[tuple[str, str]]) -> dict[str, dict[str, l
     """Group (file's path, value) by the path's table and day; return the values."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for target, value in items:
-        folder, _, *rest = target.split("/")
-        found[table_of_folder(folder)][rest[0].removeprefix("date=")].append(value)
+        found[table_name(target)][day_text(target)].append(value)
     return found
 
 
@@ -320,9 +320,9 @@ class UnitCatalog:
         """Return, by table, the changes that its Iceberg snapshot does not show yet."""
         found: dict[str, FileChanges] = defaultdict(FileChanges)
         for file in self._select_files(f"{IS_CURRENT} and not listed"):
-            found[_table_of(file.path)].add.append(file)
+            found[table_name(file.path)].add.append(file)
         for file in self._select_files("listed and superseded_ns is not null"):
-            found[_table_of(file.path)].remove.append(file)
+            found[table_name(file.path)].remove.append(file)
         return dict(found)
 
     def _select_files(self, condition: str) -> list[File]:
@@ -541,10 +541,6 @@ def _mark_units_changed(database: Session, path: str) -> None:
         and stored.name = giscope_units.name)""",
         (path,),
     )
-
-
-def _table_of(path: str) -> str:
-    return table_of_folder(path.partition("/")[0])
 
 
 def _read_units(database: Session, key: tuple[str, str]) -> list[PublishedUnit]:

@@ -13,7 +13,6 @@ bytes that the captures had.
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -24,12 +23,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import INGEST_LOG, PACKETS, Table
-from schemas.former_names import table_of_folder
-from spark_jobs.figures.tables import TABLES
+from schemas import INGEST_LOG, PACKETS
 from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.files import Written, key_value_metadata, open_parquet, read_metadata
-from spark_jobs.warehouse.staging import NO_DATE, Staging
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.targets import Partition
 from spark_jobs.warehouse.units import Content, PublishedUnit
 
 MERGED_TABLES = (PACKETS, INGEST_LOG)
@@ -68,22 +66,6 @@ class CaptureFile(NamedTuple):
     first_us: int
 
 
-class TablePartition(NamedTuple):
-    """A partition of a table: the folder that a file's path names."""
-
-    table: Table
-    network: str
-    date: datetime.date | None
-
-    @classmethod
-    def of(cls, target: str) -> TablePartition:
-        """Return the partition of a file, by its path below the root."""
-        table, network, *day, _ = target.split("/")
-        text = day[0].removeprefix("date=") if day else NO_DATE
-        date = None if text == NO_DATE else datetime.date.fromisoformat(text)
-        return cls(TABLES[table_of_folder(table)], network.removeprefix("network="), date)
-
-
 def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
     """Return files of captures to merge: a list for each partition, in order of time."""
     found: dict[str, list[CaptureFile]] = defaultdict(list)
@@ -109,7 +91,7 @@ def merge(
     other columns, are left out.
     """
     for batch in _within_limits(root, parts):
-        partition = TablePartition.of(batch[0].target)
+        partition = Partition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
             row_groups = (
                 rows for part in batch for rows in _row_groups(root / part.target, partition)
@@ -133,7 +115,7 @@ def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[Captur
     size = row_groups = 0
     for part in parts:
         metadata = read_metadata(root / part.target)
-        if metadata.schema.to_arrow_schema() != TablePartition.of(part.target).table.arrow:
+        if metadata.schema.to_arrow_schema() != Partition.of(part.target).table.arrow:
             continue
         size, row_groups = size + part.content.size, row_groups + metadata.num_row_groups
         if batch and (size > MAX_BYTES or row_groups > MAX_ROW_GROUPS):
@@ -150,7 +132,7 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
 
     Their rows are those of the merged file.
     """
-    partition, metadata, found = TablePartition.of(target), key_value_metadata(root / target), {}
+    partition, metadata, found = Partition.of(target), key_value_metadata(root / target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
             for _, rows in parts:
@@ -166,10 +148,10 @@ def missing_part(file: File, capture: str, staging: Staging) -> File:
 
     The catalog lists it there, and its check reports the file as missing.
     """
-    return file._replace(path=staging.path(*TablePartition.of(file.path), capture).target)
+    return file._replace(path=staging.path(*Partition.of(file.path), capture).target)
 
 
-def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str, pa.Table]]:
+def rows_by_capture(path: Path, partition: Partition) -> Iterator[tuple[str, pa.Table]]:
     """Yield (capture, rows) for each row group of a file."""
     for rows in _row_groups(path, partition):
         captures = rows["capture"].unique().to_pylist()
@@ -183,7 +165,7 @@ def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str
             yield capture, own.cast(partition.table.arrow_dictionary)
 
 
-def _row_groups(path: Path, partition: TablePartition) -> Iterator[pa.Table]:
+def _row_groups(path: Path, partition: Partition) -> Iterator[pa.Table]:
     """Yield a file's row groups as their writer had them."""
     schema = partition.table.arrow_dictionary
     text_columns = [field.name for field in schema if pa.types.is_dictionary(field.type)]

@@ -58,7 +58,7 @@ from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import NAMESPACE, File, TableUpdate
 from spark_jobs.warehouse.path_io import PathIO
-from spark_jobs.warehouse.staging import NO_DATE
+from spark_jobs.warehouse.targets import Partition
 
 MAX_PREVIOUS_METADATA = 8
 """Number of earlier metadata files that are kept."""
@@ -224,14 +224,9 @@ def _size_class(manifest: ManifestFile) -> int:
 
 def partition_of(table: Table, path: str) -> Record:
     """Return a file's partition values, from its path below the root."""
-    values: list[str | int | None] = []
-    for column, folder in zip(table.partitions, path.split("/")[1:], strict=False):
-        text = folder.removeprefix(f"{column.name}=")
-        if column.type != pa.date32():
-            values.append(text)
-        else:
-            values.append(None if text == NO_DATE else (date.fromisoformat(text) - EPOCH).days)
-    return Record(*values)
+    _, network, day = Partition.of(path)
+    values = (network, day and (day - EPOCH).days)
+    return Record(*values[: len(table.partitions)])
 
 
 def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int]:

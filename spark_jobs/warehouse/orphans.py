@@ -11,6 +11,8 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import NamedTuple
 
+from spark_jobs.warehouse.targets import DATA_NAME
+
 MIN_AGE = timedelta(days=1)
 """Minimum age of an orphan that is removed.
 
@@ -19,8 +21,6 @@ A job that writes to an object store publishes within a day.
 MAX_SHARE = 0.1
 """Maximum number of orphans removed unasked, as a share of the number of the catalog's files."""
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-DATA_NAME = re.compile(r"[^/]+/network=[^/]+/(date=[^/]+/)?[^/]+-[0-9a-f]{8}\.parquet")
-"""The names of data files, as giscope writes them."""
 METADATA_NAME = re.compile(
     rf"[^/]+/metadata/(\d+-{UUID}\.(gz\.)?metadata\.json|snap-\d+-\d+-{UUID}\.avro|{UUID}-m\d+\.avro)"
 )

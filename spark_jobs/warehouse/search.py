@@ -37,6 +37,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import ObjectPath, path_of
 from spark_jobs.warehouse.files import open_parquet
+from spark_jobs.warehouse.targets import network_of
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.store import Warehouse
@@ -88,10 +89,10 @@ class Scope:
 
         target: the file's path below the root.
         """
-        found = re.search("/network=([^/]+)/", target)
-        if not found or found[1] == self.network:
+        network = network_of(target)
+        if network in (None, self.network):
             return target not in self.pages
-        return column not in self.columns and found[1] in self.networks
+        return column not in self.columns and network in self.networks
 
 
 @dataclass

@@ -17,9 +17,9 @@ from schemas import Table
 from spark_jobs.places import in_object_store, remove_all
 from spark_jobs.warehouse.disk import file_name, report_full_disk
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
+from spark_jobs.warehouse.targets import Partition
 
 OWNER = "owner.lock"
-NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Staging:
@@ -60,10 +60,7 @@ class Staging:
         stem: the first part of the file's name.
         """
         version = uuid.uuid4().hex
-        parts = [table.name, f"network={network}"]
-        if len(table.partitions) > 1:
-            parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{file_name(stem)}-{table.layout}-{version[:8]}.parquet"])
+        target = Partition(table, network, date).target(file_name(stem), version[:8])
         path = (
             self.root / target if in_object_store(self.root) else self.folder / f"{version}.parquet"
         )

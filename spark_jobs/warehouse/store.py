@@ -49,7 +49,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import xxhash
 
 from schemas import NETWORKS, Table
-from schemas.former_names import FORMER_TABLES, folders_of_table, table_of_folder
+from schemas.former_names import FORMER_TABLES
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import in_object_store, path_of, remove_all
@@ -76,6 +76,7 @@ from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
+from spark_jobs.warehouse.targets import Partition, day_text, is_partition, table_name
 from spark_jobs.warehouse.units import Content, PublishedUnit, Unit, content_of
 from spark_jobs.warehouse.views import create_views, may_read, register_object_store, write_views
 
@@ -158,7 +159,7 @@ class Warehouse:
         Raises UserError if the catalog is another warehouse's (see identity.py).
         """
         for part in root.resolve().parts:
-            if part.startswith(("network=", "date=")):
+            if is_partition(part):
                 raise UserError(
                     f"{root}: rename the folder {part}: readers would take it for a partition of "
                     "the tables"
@@ -292,11 +293,11 @@ class Warehouse:
         return sorted(t for group in groups for t in group.targets(table.name, _day(date)))
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
-        """Return a network's published files of a table by day."""
+        """Return a network's published files of a table by day, without those that have no day."""
         found: dict[datetime.date, list[Path]] = {}
-        for path in self.files(table, network):
-            day = path.parent.name.removeprefix("date=")
-            found.setdefault(datetime.date.fromisoformat(day), []).append(path)
+        for target in self._targets(table, network, None):
+            if day := Partition.of(target).date:
+                found.setdefault(day, []).append(self.root / target)
         return found
 
     def unit_files(self, published: PublishedUnit, table: Table) -> list[Path]:
@@ -304,8 +305,7 @@ class Warehouse:
 
         A merged file also holds rows of other units of the same kind.
         """
-        folders = folders_of_table(table.name)
-        return [self.root / f for f in published.files if f.partition("/")[0] in folders]
+        return [self.root / f for f in published.files if table_name(f) == table.name]
 
     def connect(
         self, query: str | None = None, as_of: datetime.datetime | None = None
@@ -702,7 +702,7 @@ class Warehouse:
     def _by_table(self, targets: list[str], root: Path) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
         for target in targets:
-            found[table_of_folder(target.partition("/")[0])].append(root / target)
+            found[table_name(target)].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
@@ -768,17 +768,13 @@ class Warehouse:
         with self.locked("publish"):
             removable = self._catalog.removable_files(before_ns)
         if tables:
-            removable = {
-                path: ns
-                for path, ns in removable.items()
-                if table_of_folder(path.partition("/")[0]) in tables
-            }
+            removable = {path: ns for path, ns in removable.items() if table_name(path) in tables}
         if not removable:
             return
         root, locations = str(self.root.resolve()), self._catalog.metadata_locations()
         last: dict[str, int] = {}
         for path, since_ns in removable.items():
-            table = table_of_folder(path.partition("/")[0])
+            table = table_name(path)
             last[table] = max(since_ns, last.get(table, 0))
         self._write_iceberg_metadata(
             [
@@ -815,13 +811,12 @@ class Warehouse:
         By default only the file's size is compared; all_bytes: also the hash of its bytes. network,
         date: only files of this network or day.
         """
-        date_folder = f"/date={date}/" if date else ""
         return {
             target: f"{self.root / target}: {damage} ({_names_of(units)})"
             for group in self._catalog.unit_groups(network)
             for target, units in group.by_file.items()
-            if date_folder in target
-            and (damage := self._damage(target, units[0].stored_in[target], all_bytes))
+            if date is None or day_text(target) == date.isoformat()
+            if (damage := self._damage(target, units[0].stored_in[target], all_bytes))
         }
 
     def is_current(self, unit: Unit, inputs: str) -> bool:

@@ -28,8 +28,8 @@ from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
+from spark_jobs.users.packets import RowGroups, Span, read_packets
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.packets import RowGroups, Span, read_packets
 
 MS = 1000
 SECOND = 1_000_000

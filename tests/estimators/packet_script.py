@@ -21,7 +21,7 @@ from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.tables import ROWS
 from spark_jobs.tables.user_partition import FOREVER, Settings, UserPartition
-from spark_jobs.warehouse.packets import Names
+from spark_jobs.users.packets import Names
 
 FLAGS = {
     "FIN": 1,

@@ -12,8 +12,8 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
+from spark_jobs.engine.spark_sql import register
 from spark_jobs.warehouse import VIEWS, Warehouse
-from spark_jobs.warehouse.spark_sql import register
 from spark_jobs.warehouse.storage import VERSIONS
 
 ROUNDS = 40

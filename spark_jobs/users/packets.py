@@ -23,8 +23,8 @@ from spark_jobs.compiled.arrays import (
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
+from spark_jobs.users.subscribers import split_users
 from spark_jobs.warehouse.files import open_parquet, read_metadata, with_columns
-from spark_jobs.warehouse.subscribers import split_users
 
 ORDER_COLUMNS = ("user", "server", "ts")
 """The columns that are read first: they determine which packets are wanted, and their order."""

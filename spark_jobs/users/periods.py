@@ -15,6 +15,7 @@ from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import UserKeys, secret
 from spark_jobs.networks import KeyPeriod, Network, period_of
 from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.targets import day_text
 
 
 @dataclass(frozen=True)
@@ -83,4 +84,4 @@ class NamesOfDay:
 
 
 def _day_of(path: Path) -> date:
-    return date.fromisoformat(path.parent.name.removeprefix("date="))
+    return date.fromisoformat(day_text(str(path)))
