@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.jobs.ingest import CaptureOutcome
     from spark_jobs.networks import Network
-    from spark_jobs.warehouse import Warehouse
     from spark_jobs.warehouse.queries import Answer
+    from spark_jobs.warehouse.store import Warehouse
 
 app = typer.Typer(
     help="Passive measurement of TCP performance for the users of mobile networks: captures in, "
@@ -103,8 +103,8 @@ def run(
     from spark_jobs.jobs import quality
     from spark_jobs.jobs.summary import table1_summary
     from spark_jobs.networks import load_networks
-    from spark_jobs.report import bring_up_to_date
-    from spark_jobs.warehouse import Warehouse
+    from spark_jobs.report.build import bring_up_to_date
+    from spark_jobs.warehouse.store import Warehouse
 
     store = Warehouse(warehouse)
     known = {n.name: _with_naming(n, plain_addresses) for n in load_networks(networks).values()}
@@ -166,7 +166,7 @@ def ingest(
     the folder is part of the name.
     """
     from spark_jobs.networks import find_network, load_networks
-    from spark_jobs.warehouse import Warehouse
+    from spark_jobs.warehouse.store import Warehouse
 
     chosen = _with_naming(find_network(load_networks(networks), network, networks), plain_addresses)
     work: list[tuple[Network, Path]] = []
@@ -272,7 +272,7 @@ def flows(
     """Make the flows of one day, or of every day whose packets have changed."""
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.networks import find_network, load_networks
-    from spark_jobs.warehouse import Warehouse
+    from spark_jobs.warehouse.store import Warehouse
 
     chosen = find_network(load_networks(networks), network, networks)
     store = Warehouse(warehouse)
@@ -610,7 +610,7 @@ def report(
     """
     from spark_jobs.figures.metrics.compare import parse_subsets
     from spark_jobs.jobs.plot import write_examples
-    from spark_jobs.report import write_report
+    from spark_jobs.report.build import write_report
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
@@ -865,7 +865,7 @@ def schema(
 
 
 def _open_existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
-    from spark_jobs.warehouse import GRACE_TIME, Warehouse
+    from spark_jobs.warehouse.store import GRACE_TIME, Warehouse
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")

@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.sql_functions import register
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 HALVES = ("peak", "off_peak")
 DAY = date(2004, 3, 1)

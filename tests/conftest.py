@@ -21,7 +21,7 @@ from spark_jobs.jobs.ingest import CaptureOutcome, ingest
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 os.environ["GISCOPE_KEY"] = "".join(f"{byte:02x}" for byte in range(32))
 """The key of the pseudonyms, also for the processes that tests start."""

@@ -6,7 +6,8 @@ import pyarrow as pa
 from conftest import Demo
 
 from schemas import FLOWS
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 
 def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:

@@ -27,7 +27,8 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 FIRST, DAYS = date(2004, 3, 1), 30
 REPEATED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)

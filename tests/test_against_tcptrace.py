@@ -19,10 +19,10 @@ from schemas import FLOWS, PACKETS
 from spark_jobs.jobs.flows import estimator_settings
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.tables import ROWS
+from spark_jobs.tables.registry import ROWS
 from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.users.packets import RowGroups, Span, read_packets
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 FOLDER = PUBLIC_CAPTURES / "tcptrace"

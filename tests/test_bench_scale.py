@@ -12,7 +12,7 @@ from conftest import CAPTURES, DAY, NOON
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.traffic import POOL, Source, copies_for, read_source, sessions, write
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -21,7 +21,7 @@ from conftest import ROOT
 from test_spark_sql import SPARK, WAIT_S, asked, free_port
 from test_warehouse import publish
 
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.compose.stand_ins import official_images
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()

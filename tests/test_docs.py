@@ -22,9 +22,9 @@ from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import VIEWS
+from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.queries import run_query
+from spark_jobs.warehouse.storage import VIEWS
 from tests.accuracy.sensitivity import constants
 
 

@@ -12,7 +12,7 @@ from conftest import REPORTS
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "retransmissions": 0, "rto_expiries": 0}
 SET_UP = {"setup_class": "optimal", "acked_unseen_bytes": 0}

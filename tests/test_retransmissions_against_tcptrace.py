@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_against_tcptrace import FOLDER, PUBLISHED, Difference, name_of, read_partition
 
-from spark_jobs.tables import ROWS
+from spark_jobs.tables.registry import ROWS
 
 RTT_MS = 0.11
 """tcptrace prints a tenth of a millisecond."""

@@ -4,7 +4,8 @@ import psycopg
 import pytest
 
 from spark_jobs.secret_files import secret_of
-from spark_jobs.warehouse import Warehouse, rest_catalog
+from spark_jobs.warehouse import rest_catalog
+from spark_jobs.warehouse.store import Warehouse
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from spark_jobs.figures.dashboard_parts import (
 )
 from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 GRID_COLUMNS = 12
 VERSION = "1.0.0"

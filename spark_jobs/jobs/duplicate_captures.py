@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError
-from spark_jobs.warehouse import PublishedUnit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import PublishedUnit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,8 @@ from spark_jobs.capture.removal_filter import (
 )
 from spark_jobs.capture.users import PLAIN, PREFIXES, make_secret
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 CAPTURE_TABLES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 """Tables whose rows come directly from captures and logs."""

@@ -24,7 +24,8 @@ from spark_jobs.capture.users import has_secret, user_partition
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.units import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -239,7 +240,7 @@ def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
 ) -> Iterator[WorkItem]:
     """Yield the day's work items, the largest first. new_path: see Staging.path."""
-    from spark_jobs.tables import ROWS
+    from spark_jobs.tables.registry import ROWS
     from spark_jobs.users.periods import NamesOfDay
 
     row_groups = _row_groups_of_day(warehouse, network.name, day)
@@ -438,7 +439,7 @@ def make_flows(item: WorkItem) -> dict[str, Written]:
     A table without rows has no file.
     """
     from spark_jobs.engine.memory import use_system_memory_pool
-    from spark_jobs.tables import ROWS
+    from spark_jobs.tables.registry import ROWS
 
     use_system_memory_pool()
     partition = read_partition(item)

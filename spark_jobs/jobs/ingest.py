@@ -48,7 +48,10 @@ from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.subscribers_hint import subscribers_hint
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
-from spark_jobs.warehouse import PublishedUnit, Staging, Unit, Warehouse, Written
+from spark_jobs.warehouse.files import Written
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
     import numpy as np

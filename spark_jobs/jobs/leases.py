@@ -13,7 +13,10 @@ from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.jobs.exclusions import load_exclusions
 from spark_jobs.networks import Network
 from spark_jobs.users.periods import NamesOfDay
-from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
+from spark_jobs.warehouse.files import Written
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
 SQL = Path(__file__).with_name("leases.sql")

@@ -34,7 +34,10 @@ from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, v
 from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
 from spark_jobs.sources import version
-from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, Written, fingerprint
+from spark_jobs.warehouse.files import Written
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import Change, Warehouse, fingerprint
+from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
 
 if TYPE_CHECKING:

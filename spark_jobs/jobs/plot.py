@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report import fingerprint_inputs, write_page
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.build import fingerprint_inputs, write_page
+from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
     from spark_jobs.figures.examples.page import Example

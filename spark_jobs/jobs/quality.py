@@ -29,7 +29,8 @@ from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import Network, QualityLimits
-from spark_jobs.warehouse import PublishedUnit, Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 SQL = Path(__file__).with_suffix(".sql")
 MAX_DUPLICATE_DELAY_MS = 100

@@ -16,7 +16,10 @@ from typing import Any
 from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs.exclusions import CAPTURE_TABLES
-from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
+from spark_jobs.warehouse.files import Written
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
 """Tables whose files have the rows of one capture, or of several (see compaction.py)."""

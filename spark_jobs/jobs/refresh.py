@@ -11,8 +11,8 @@ from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
-from spark_jobs.report import REPORT, bring_up_to_date
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.build import REPORT, bring_up_to_date
+from spark_jobs.warehouse.store import Warehouse
 
 
 def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str]) -> None:

@@ -63,8 +63,10 @@ from spark_jobs.jobs.exclusions import (
 from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import Change, Warehouse
 from spark_jobs.warehouse.targets import Partition, network_of, stem, table_name
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,8 +26,8 @@ from urllib.parse import parse_qs
 from spark_jobs.errors import UserError
 from spark_jobs.figures.connection_links import CONNECTIONS
 from spark_jobs.networks import Network
-from spark_jobs.report import REPORT_TABLES, fingerprint_inputs
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.build import REPORT_TABLES, fingerprint_inputs
+from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
     from spark_jobs.report.connection import Connection

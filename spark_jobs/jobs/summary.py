@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Grid
 
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.warehouse import Warehouse, fingerprint
+from spark_jobs.warehouse.store import Warehouse, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.jobs.ingest import CaptureOutcome

@@ -12,7 +12,8 @@ import time
 from spark_jobs.engine.spark import LOOPBACK, spark_session
 from spark_jobs.engine.spark_sql import register
 from spark_jobs.places import path_of
-from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SHARED = {"spark.sql.hive.thriftServer.singleSession": "true"}

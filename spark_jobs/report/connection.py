@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from schemas import FLOWS, LOSSES, RETRANSMISSIONS, RTO_VALUES, RTT_SAMPLES, STALLS, Table
 from spark_jobs.errors import UserError
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import files_query
 
 DETAIL_TABLES = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)

@@ -5,7 +5,7 @@ import datetime
 from spark_jobs.figures.examples.page import Example, examples_in
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.report.selection import select
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 EXAMPLE_TABLES = [TABLES["table1_summary"], TABLES["examples"], SUPPRESSED_GROUPS]
 """Tables with the examples, and with the days of the marts."""

@@ -17,7 +17,8 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.examples.sentences import counted
 from spark_jobs.networks import Network, period_of
 from spark_jobs.report.display_filter import Condition, parse_filter, port_number
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import files_query
 
 MAX_LISTED = 20

@@ -10,7 +10,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.names import NETWORK_COLOURS
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import create_views, files_query
 
 UNRESTRICTED = (NETWORKS, QUALITY)

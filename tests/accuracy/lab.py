@@ -16,8 +16,8 @@ from schemas import FLOWS, LOSSES, PACKETS
 from spark_jobs.jobs.flows import WorkItem, make_flows, read_partition, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.tables.registry import ROWS
+from spark_jobs.warehouse.store import Warehouse
 
 NETWORK = Network.model_validate(
     {

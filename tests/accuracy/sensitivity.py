@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.accuracy.lab import NETWORK, Counts, Recording, access_counts, ingested
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pyarrow.csv
 from schemas import FLOWS, RETRANSMISSIONS, RTO_VALUES
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.accuracy.lab import job_tables, stream
 
 

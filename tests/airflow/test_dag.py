@@ -21,7 +21,7 @@ from many_days import moved, parts
 
 from schemas import Table
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 AIRFLOW = ROOT / "infra/airflow/airflow"
 STEPS = ["complete", "ingest", "flows", "check", "marts", "passed", "published"]

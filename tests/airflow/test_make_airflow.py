@@ -26,7 +26,7 @@ from test_spark_sql import free_port
 
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.slow
 NETWORKS = ["aa-gprs", "bb-gprs", "cc-dialup"]

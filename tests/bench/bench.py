@@ -26,7 +26,7 @@ from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.jobs.flows import make_flows, publish_flows, work_items
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.tile import tile
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from schemas import FLOWS
 from spark_jobs.jobs.flows import days_with_packets, make_flows, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import CAPTURES, SHIPPED, mix
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import CAPTURES, SHIPPED
 from tests.bench.peers import ROOT, capture_given, ingest_all, make_all_flows, packets_of
 

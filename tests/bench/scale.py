@@ -26,8 +26,9 @@ from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.tables.registry import ROWS
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench import uneven
 from tests.bench.bench import CAPTURES, ROOT, Used, measured, rows
 from tests.bench.traffic import POOL, Source, copies_for, read_source, sessions, write

@@ -22,7 +22,7 @@ from rich.table import Table as Grid
 
 from spark_jobs.capture.users import user_partition
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import (
     BEGIN_US,
     CAPTURES,

@@ -29,7 +29,7 @@ from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.users.packets import RowGroups, Span, read_packets
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 MS = 1000
 SECOND = 1_000_000

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import APIRequestContext, Browser, Page
 
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 ROOT = Path(__file__).parents[2]
 START_S = 600

@@ -22,7 +22,8 @@ from spark_jobs.view_sql import (
     read_description,
     restricted_views,
 )
-from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import view_of
 
 CONFINED = Path(__file__).parents[2] / "infra/superset/run_confined.py"

@@ -12,7 +12,7 @@ from infra.superset.statements import (
     steps_of_plan,
 )
 from spark_jobs.dashboards.assets import assets
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 QUERIES = (
     "select 1;",

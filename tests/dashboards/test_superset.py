@@ -21,8 +21,9 @@ from superset_server import logged_in, new_user, open_page
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 
 QUERY_S = 0.3
 PUBLISHED_S = 2.0

@@ -16,7 +16,7 @@ from test_warehouse import publish
 
 from spark_jobs.jobs import thrift_server
 from spark_jobs.jobs.thrift_server import BIND
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 PLANTED = """

@@ -18,7 +18,7 @@ from test_spark_sql import SPARK, WAIT_S, free_port
 from schemas import INGEST_LOG, NETWORKS, Table
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.places import path_of
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 

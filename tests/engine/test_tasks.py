@@ -14,7 +14,7 @@ from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import MARTS, TABLES
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 WAITS = """
 import os, sys, time

@@ -19,7 +19,7 @@ import numpy as np
 from spark_jobs.compiled.arrays import group_offsets
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
-from spark_jobs.tables import ROWS
+from spark_jobs.tables.registry import ROWS
 from spark_jobs.tables.user_partition import FOREVER, Settings, UserPartition
 from spark_jobs.users.packets import Names
 

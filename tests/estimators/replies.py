@@ -12,7 +12,7 @@ from dataclasses import replace
 from packet_script import Packet, packets, tables
 from segments import ACK, DATA, RTT_US, acked, opened, sent
 
-from spark_jobs.tables import ROWS
+from spark_jobs.tables.registry import ROWS
 from spark_jobs.tables.user_partition import Settings, UserPartition
 
 MS = 1000

@@ -20,9 +20,9 @@ from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures import parts
 from spark_jobs.figures.dashboard_parts import Chart, Metric
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.report import write_report
+from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 CHARTS = [chart for page in DASHBOARDS for chart in page.charts]
 CONNECTION = ["network", "date", "flow_id"]

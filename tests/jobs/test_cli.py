@@ -20,7 +20,9 @@ from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts
 from spark_jobs.jobs.ingest import CaptureOutcome
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 COMMANDS = (
     *("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema"),

@@ -15,7 +15,7 @@ from scapy.layers.inet import IP, TCP
 import spark_jobs.jobs.ingest as job
 from spark_jobs.capture import packet_sample
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -23,8 +23,8 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.store import Warehouse
 
 FILE = """
 [[network]]

@@ -16,7 +16,7 @@ import spark_jobs.jobs.flows as job
 from schemas import FLOWS
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 US = 1_000_000
 MIDNIGHT = 1_078_272_000 * US

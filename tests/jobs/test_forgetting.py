@@ -37,11 +37,13 @@ from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Unit, Warehouse, search
+from spark_jobs.warehouse import search
 from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
 from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
 from spark_jobs.warehouse.search import Name, search_names
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 US = 1_000_000
 YEAR_S = 366 * 86_400

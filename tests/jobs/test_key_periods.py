@@ -28,9 +28,9 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.store import Warehouse
 
 MIDNIGHT = 1_078_272_000
 """2004-03-03 00:00 UTC, s."""

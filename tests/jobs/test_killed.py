@@ -16,16 +16,15 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
 from spark_jobs.jobs import remove_data
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.search import search_names
-from spark_jobs.warehouse.store import STAGING
+from spark_jobs.warehouse.store import STAGING, Warehouse
 
 JOB = """
 import sys
 from pathlib import Path
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 network = load_networks(Path(sys.argv[1]))["bb-gprs"]
 print("ready", flush=True)
 result = ingest_capture(Warehouse(Path(sys.argv[2])), network, Path(sys.argv[3]))

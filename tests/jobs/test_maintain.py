@@ -22,9 +22,11 @@ from spark_jobs.jobs import duplicate_captures
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import Unit, Warehouse, compaction
+from spark_jobs.tables.registry import ROWS
+from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 DAY = date(2004, 3, 2)
 PIECES = 5

@@ -24,7 +24,7 @@ from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP
 from spark_jobs.figures.mart_sql import SHARED_VIEWS, SHARED_VIEWS_FOLDER
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.marts import _batches, update_marts
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 
 def rows(demo, query: str) -> list[tuple]:

@@ -29,7 +29,7 @@ from spark_jobs.figures.mart_sql import FUNCTIONS, GROUPS, view_statements
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 ZONES = (
     "Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu",

@@ -16,7 +16,8 @@ from layers import DATA, SYN
 from spark_jobs import cli
 from spark_jobs.capture.files import capture_name
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 
 LONG = "ü" * 110
 """A name of 220 bytes, and of 660 once percent-quoted."""

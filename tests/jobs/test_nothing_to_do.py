@@ -12,10 +12,12 @@ from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 from many_days import write_captures
 
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.report import REPORT, bring_up_to_date
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.report.build import REPORT, bring_up_to_date
 from spark_jobs.warehouse.catalog import LOCKS
 from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""

@@ -10,9 +10,10 @@ from conftest import DAY
 from spark_jobs.cli import main
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.jobs.plot import bring_up_to_date
-from spark_jobs.report import REPORT
-from spark_jobs.report import bring_up_to_date as make_report
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.report.build import REPORT
+from spark_jobs.report.build import bring_up_to_date as make_report
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 LOADED = re.compile(r"""<(?:script|link|img)[^>]*(?:src|href)=["'](?!data:)([^"']+)""")
 

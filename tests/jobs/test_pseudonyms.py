@@ -26,7 +26,7 @@ from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE, UserKeys, k
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 AVRO_MARK_BYTES = 16

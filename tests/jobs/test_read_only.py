@@ -11,7 +11,8 @@ import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 
 from spark_jobs.cli import main
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 COMMANDS = """
 import contextlib, io, json, sys

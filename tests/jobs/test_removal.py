@@ -19,8 +19,8 @@ from spark_jobs.figures.tables import MARTS, RETENTION_GROUPS, SINGLE_CONNECTION
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
-from spark_jobs.tables import ROWS
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.tables.registry import ROWS
+from spark_jobs.warehouse.store import Warehouse
 
 NETWORK = "aa-gprs"
 BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]

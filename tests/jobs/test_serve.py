@@ -18,7 +18,7 @@ from conftest import CHROMIUM, DAY, NETWORKS_FILE
 from spark_jobs.jobs import serve
 from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import explanation
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 Response = tuple[int, dict[str, str], str]
 

@@ -25,7 +25,7 @@ from test_pseudonyms import Finder, subscribers
 
 from spark_jobs.capture.users import SECRET_VARIABLE
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.slow
 KEY = random.Random(7).randbytes(32)

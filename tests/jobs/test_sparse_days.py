@@ -13,7 +13,7 @@ import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
 from spark_jobs.capture import columns
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
 
 DAYS, PACKETS_MADE, DAY_S = 400, 100_000, 86_400
@@ -53,7 +53,7 @@ import json, resource, sys, time
 from pathlib import Path
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 networks, folder, warm, capture = map(Path, sys.argv[1:])
 network = load_networks(networks)["aa-gprs"]
 ingest_capture(Warehouse(folder / "warm"), network, warm)

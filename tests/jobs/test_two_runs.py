@@ -8,7 +8,7 @@ from pathlib import Path
 from conftest import DAY, FEW, NETWORKS_FILE
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 

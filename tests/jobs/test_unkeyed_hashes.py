@@ -28,7 +28,8 @@ from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.refresh import refresh
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 ANOTHER, NEIGHBOUR = "10.65.7.10", "10.66.1.1"
 LEAST = 8

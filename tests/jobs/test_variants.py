@@ -20,7 +20,7 @@ from spark_jobs import cli
 from spark_jobs.capture import FrontEnd, capture_variants, files
 from spark_jobs.jobs import ingest as job
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -98,7 +98,7 @@ def packets_only(tmp_path, monkeypatch) -> None:
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
     monkeypatch.setattr("spark_jobs.jobs.summary.table1_summary", lambda _: "")
-    monkeypatch.setattr("spark_jobs.report.bring_up_to_date", lambda _: tmp_path)
+    monkeypatch.setattr("spark_jobs.report.build.bring_up_to_date", lambda _: tmp_path)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import plot
-from spark_jobs.report import write_report
+from spark_jobs.report.build import write_report
 
 PATIENCE_MS = 60_000
 

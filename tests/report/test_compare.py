@@ -23,9 +23,10 @@ from spark_jobs.figures.metrics.mart import METRICS
 from spark_jobs.figures.selection import Selection
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.report import write_report
+from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 DAYS = (date(2004, 3, 2), date(2004, 3, 3))
 PEAK_HOUR, OFF_PEAK_HOUR = 9, 3

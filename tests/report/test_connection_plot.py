@@ -20,7 +20,7 @@ from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connect
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
 from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
-from spark_jobs.tables import ROWS
+from spark_jobs.tables.registry import ROWS
 
 SECOND = 1_000_000
 

@@ -15,7 +15,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.report.display_filter import Condition, parse_filter
 from spark_jobs.report.find_connections import find_connections, parse_time, search_of
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 BUDAPEST = ZoneInfo("Europe/Budapest")
 

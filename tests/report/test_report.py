@@ -16,8 +16,8 @@ from spark_jobs.figures.fig07_channel_rate.page import _share_of_time
 from spark_jobs.figures.statistics import UNKNOWN
 from spark_jobs.figures.table3_clusters.clusters import pooling_reverses
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.report import write_report
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.build import write_report
+from spark_jobs.warehouse.store import Warehouse
 
 
 class Page(HTMLParser):

@@ -10,7 +10,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import explanation
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 
 def ask(demo, question: str) -> dict:

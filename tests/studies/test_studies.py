@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.jobs.flows import publish_flows, stale_days
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.studies import buffers, options, preemption, umts
 from tests.studies.__main__ import HEAD, SECTIONS
 from tests.studies.warehouse import CAPTURES, connect, groups, rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import duckdb
 
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 from tests.lab.profile import Group, read
 
 STUDIES = Path(__file__).parents[1] / "data/studies"

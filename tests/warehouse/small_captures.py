@@ -8,7 +8,7 @@ from scapy.layers.inet import IP, TCP
 
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 US = 1_000_000
 

@@ -10,7 +10,7 @@ from conftest import NETWORKS_FILE
 from schemas import FLOWS, PACKETS, Table
 from spark_jobs.cli import main
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ from spark_jobs import places
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import read_if_changed, write_if_unchanged
-from spark_jobs.warehouse import Unit, Warehouse, object_store_database
+from spark_jobs.warehouse import object_store_database
 from spark_jobs.warehouse.catalog import CATALOG, FileChanges, MetadataChange
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -89,7 +91,9 @@ def test_a_job_that_lost_its_lock_leaves_the_new_holders(bucket, short_locks):
 STOPPED = """
 import sys, time
 from spark_jobs.places import path_of
-from spark_jobs.warehouse import Unit, Warehouse, object_store_database
+from spark_jobs.warehouse import object_store_database
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 object_store_database.RENEWAL_S, object_store_database.EXPIRY_S = 0.2, 2.0
 warehouse = Warehouse(path_of(sys.argv[1]))
 with warehouse.locked("content-aa-gprs"):

@@ -16,8 +16,8 @@ from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns,
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import flows as job
 from spark_jobs.view_sql import Description, create_views, restricted_views
-from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import view_of
 

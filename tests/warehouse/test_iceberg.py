@@ -26,7 +26,6 @@ from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.catalog import (
     CATALOG,
     File,
@@ -37,7 +36,8 @@ from spark_jobs.warehouse.catalog import (
 )
 from spark_jobs.warehouse.iceberg import MAX_PREVIOUS_METADATA, MERGE_FACTOR, write_metadata
 from spark_jobs.warehouse.path_io import PathIO
-from spark_jobs.warehouse.units import Content
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Content, Unit
 
 NOTHING = timedelta(0)
 

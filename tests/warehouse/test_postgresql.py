@@ -14,9 +14,10 @@ from test_warehouse import assert_one_at_a_time, countries, data_files, publish
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.warehouse import Warehouse, compaction
+from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.identity import MARK
+from spark_jobs.warehouse.store import Warehouse
 
 
 def test_units_are_published_and_shown(uri, tmp_path):

@@ -7,6 +7,7 @@ import duckdb
 import pytest
 from conftest import DAY, Demo
 from made_up import flow, publish
+from spark_jobs.warehouse.spark_sql import register
 from test_warehouse import rows as networks_of
 
 from infra.superset.country_views import country_views_folder
@@ -15,9 +16,10 @@ from spark_jobs.engine.spark import spark_session
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.view_sql import PUBLISHED
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.queries import run_query
-from spark_jobs.warehouse.spark_sql import register
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 
 AA, BB = "aa-gprs", "bb-gprs"
 GOOD, HELD, RELEASED, UNCHECKED = (DAY + timedelta(days=n) for n in range(4))

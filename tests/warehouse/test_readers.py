@@ -13,8 +13,8 @@ from test_warehouse import countries, data_files, publish
 from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import register
-from spark_jobs.warehouse import VIEWS, Warehouse
-from spark_jobs.warehouse.storage import VERSIONS
+from spark_jobs.warehouse.storage import VERSIONS, VIEWS
+from spark_jobs.warehouse.store import Warehouse
 
 ROUNDS = 40
 KEPT_S = 0.2
@@ -35,7 +35,8 @@ while not (root / "stop").exists():
 READER = """
 import sys, duckdb
 from pathlib import Path
-from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import Warehouse
 kind, root = sys.argv[1], Path(sys.argv[2])
 opened = lambda: duckdb.connect(root / VIEWS, read_only=True)
 connection = {"notebook": opened, "library": Warehouse(root).connect, "fresh": opened}[kind]()

@@ -21,7 +21,7 @@ from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import read_table, register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import thrift_server
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 SPARK = Path(pyspark.__file__).parent
 WAIT_S = 120

@@ -14,12 +14,12 @@ from test_warehouse import countries, data_files, publish
 from schemas import LEASES
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.sources import version
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.store import VIEW_SOURCES
-from spark_jobs.warehouse.units import content_of
+from spark_jobs.warehouse.storage import VIEWS
+from spark_jobs.warehouse.store import VIEW_SOURCES, Warehouse
+from spark_jobs.warehouse.units import Unit, content_of
 from spark_jobs.warehouse.views import sql_type, view_of
 
 EARLIER = date(2004, 3, 1)

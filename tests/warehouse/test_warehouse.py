@@ -15,10 +15,10 @@ from conftest import EMPTY_IN_DEMO
 
 from schemas import NETWORKS
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.catalog import UnitCatalog, database_of
 from spark_jobs.warehouse.staging import OWNER
-from spark_jobs.warehouse.store import STAGING, VIEWS
+from spark_jobs.warehouse.store import STAGING, VIEWS, Warehouse
+from spark_jobs.warehouse.units import Unit
 
 UNIT = Unit("network", "aa-gprs")
 

@@ -21,7 +21,7 @@ from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.jobs.ingest import CaptureOutcome, ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 ENTRIES = ("bare", "bare-headers")

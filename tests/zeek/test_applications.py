@@ -17,7 +17,7 @@ from schemas.accounting import STATUSES
 from schemas.zeek import LOGS
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.zeek_lines import log_kind, read_log_rows
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 RECORDED = ROOT / "tests/data/applications"
 LOGGED = ROOT / "tests/data/zeek"

@@ -17,7 +17,7 @@ from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 from spark_jobs.capture import FrontEnd
 from spark_jobs.cli import app
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 TOOLS = Path(sys.executable).parent
