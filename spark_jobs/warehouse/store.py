@@ -71,6 +71,7 @@ from spark_jobs.warehouse.catalog import (
 )
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
 from spark_jobs.warehouse.disk import report_full_disk
+from spark_jobs.warehouse.facts import Facts
 from spark_jobs.warehouse.files import Written, content_and_rows, microseconds, to_datetime
 from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
@@ -120,7 +121,8 @@ class Change(NamedTuple):
 
     - unit: the unit
     - files: its new files, staged (see Staging.files)
-    - facts: what the job records about how it made the unit (JSON); they replace the earlier facts
+    - facts: what the job records about how it made the unit, as a model of facts.py or as JSON;
+      they replace the earlier facts
     - unchanged: targets of the unit's present files that the next version keeps. The other present
       files are superseded. If any present file is a merged file, which also holds rows of other
       units, call Warehouse.unmerge first.
@@ -128,7 +130,7 @@ class Change(NamedTuple):
 
     unit: Unit
     files: list[Written]
-    facts: dict[str, Any]
+    facts: Facts | dict[str, Any]
     unchanged: Collection[str] = ()
 
 
@@ -196,7 +198,7 @@ class Warehouse:
         self,
         unit: Unit,
         files: Iterable[Written],
-        facts: dict[str, Any],
+        facts: Facts | dict[str, Any],
         unchanged: Collection[str] = (),
     ) -> None:
         """Publish the next version of one unit; see Change and publish_all."""
@@ -208,7 +210,8 @@ class Warehouse:
         The files that they supersede stay for those who read them; see update_views.
         """
         for_catalog = [
-            CatalogChange(c.unit, c.facts, [*map(_file, c.files)], c.unchanged) for c in changes
+            CatalogChange(c.unit, _as_json(c.facts), [*map(_file, c.files)], c.unchanged)
+            for c in changes
         ]
         size = sum(file.content.size for change in for_catalog for file in change.files)
         with report_full_disk(self.root, lambda: size + PAGE), self.locked("publish"):
@@ -851,6 +854,10 @@ def fingerprint(*inputs: Any) -> str:
 
 def _purge_unit(network: str, table: Table) -> Unit:
     return Unit("purged", network, table.name)
+
+
+def _as_json(facts: Facts | dict[str, Any]) -> dict[str, Any]:
+    return facts.as_json() if isinstance(facts, Facts) else facts
 
 
 def _file(written: Written) -> File:

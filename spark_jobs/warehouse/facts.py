@@ -1,0 +1,171 @@
+"""The facts of units: a model for each kind, which the catalog keeps as JSON.
+
+Facts say how a job made a unit. Other jobs decide by them what to make again.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Self
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from spark_jobs.warehouse.files import to_datetime
+from spark_jobs.warehouse.units import PublishedUnit, Unit
+
+
+class Facts(BaseModel):
+    """Facts of a unit of any kind.
+
+    Facts that an earlier version wrote may lack values, which then have the defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def of(cls, published: PublishedUnit) -> Self:
+        """Return the facts of a published unit."""
+        return cls.model_validate(published.facts)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the facts with some other values."""
+        return self.model_copy(update=changes)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as the catalog keeps them."""
+        return self.model_dump(mode="json")
+
+
+class NetworkFacts(Facts):
+    """A network's row of the table of networks, and how its users' names were made.
+
+    - row: the row's columns
+    - users: the key scheme (see capture/users.py); None if it is not known any more
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    users: str | None = "plain"
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The network's row of the table of networks."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class CaptureFacts(Facts):
+    """The last read of a capture or a log: counts, times, and its relation to other captures.
+
+    - stamp: values by which a later run decides whether to read the file again; None: it must be
+      read
+    - content: the hash of the uncompressed file
+    - frames, skipped: records read from the file, and how many of them gave no row, by reason
+    - packets, rows, values: rows published in packets; in all tables; and values in them that are
+      not null
+    - first_us, last_us: times of its first and last packet (µs since 1970)
+    - dates: the days of which it has packets
+    - duplicate_of: the capture that has its packets and took its place
+    - replaces: content by name of the captures whose place it took
+    - size, seconds, error: the file's size (bytes), the time that reading took, and why it gave no
+      rows. Facts of an earlier version lack them.
+    """
+
+    stamp: list[Any] | None = None
+    content: str = ""
+    front_end: str = "builtin"
+    frames: int = 0
+    skipped: dict[str, int] = {}
+    packets: int = 0
+    rows: int = Field(0, validation_alias=AliasChoices("rows", "packets"))
+    values: int | None = None
+    first_us: int | None = None
+    last_us: int | None = None
+    dates: list[datetime.date] = []
+    duplicate_of: str | None = None
+    replaces: dict[str, str] = {}
+    size: int | None = None
+    seconds: float | None = None
+    error: str | None = None
+
+    def log_row(self, capture: str) -> dict[str, Any]:
+        """Return the capture's row of ingest_log."""
+        return {
+            "capture": capture,
+            "front_end": self.front_end,
+            "frames": self.frames,
+            "packets": self.packets,
+            "rows": self.rows,
+            "skipped": list(self.skipped.items()),
+            "bytes": self.size,
+            "seconds": self.seconds,
+            "first_ts": to_datetime(self.first_us),
+            "last_ts": to_datetime(self.last_us),
+            "content": self.content,
+            "error": self.error,
+            "duplicate_of": self.duplicate_of,
+        }
+
+
+class DayFacts(Facts):
+    """The inputs of a day's flows.
+
+    - inputs: a hash of everything that they depend on
+    - settings: the network's settings for the estimators (see tables/user_partition.py); None: the
+      catalog was rebuilt, and they are not known
+    - others: (name, key_period) of the networks whose users' names are looked up
+    """
+
+    inputs: str | None = None
+    settings: list[Any] | None = None
+    user_partitions: int | None = Field(
+        None, validation_alias=AliasChoices("user_partitions", "buckets")
+    )
+    key_period: str | None = None
+    others: list[tuple[str, str]] = []
+
+
+class MadeFacts(Facts):
+    """The inputs of tables or files that are made again if the inputs change.
+
+    - inputs: a hash of them
+    - answer: the result, if the catalog keeps it (see Warehouse.cached_result)
+    """
+
+    inputs: str | None = None
+    answer: Any = None
+
+
+class QualityFacts(Facts):
+    """The verdict on a day.
+
+    - findings: the findings of the failed checks
+    - released: the reason why the day is published in spite of them
+    - data, limits: hash of the data that the verdict is about, and the limits that were used
+    """
+
+    findings: list[str] = []
+    released: str | None = None
+    data: str | None = None
+    limits: list[Any] | None = None
+
+
+class PurgeFacts(Facts):
+    """The first day of a network's table that the purges kept."""
+
+    before: datetime.date = datetime.date.min
+
+
+class HistoryHorizon(Facts):
+    """The time since which the tables can be shown as they were (ns since 1970).
+
+    - until_ns: what was superseded before this time is removed
+    - erased_ns: the same for single tables: table -> time
+    """
+
+    until_ns: int = 0
+    erased_ns: dict[str, int] = {}
+
+
+def purge_unit(network: str, table: str) -> Unit:
+    """Return the unit that records a purge of a network's table."""
+    return Unit("purged", network, table)
