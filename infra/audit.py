@@ -30,7 +30,8 @@ def main() -> int:
     ignored = [word for name in ACCEPTED for word in ("--ignore-vuln", name)]
     with NamedTemporaryFile("w", suffix=".txt") as exported:
         uv = os.environ.get("UV", "uv")  # `uv run` sets UV to its own path
-        command = [uv, "export", "--quiet", "--locked", "--no-emit-project", "--no-hashes"]
+        wanted = ["--all-extras", "--no-emit-project", "--no-hashes"]
+        command = [uv, "export", "--quiet", "--locked", *wanted]
         exported.write(subprocess.run(command, cwd=ROOT, stdout=-1, text=True, check=True).stdout)
         exported.flush()
         found = 0

@@ -62,4 +62,4 @@ if [ "${major:-0}" -lt 17 ]; then
 fi
 
 say "installing the locked dependencies into .venv"
-$uv sync --locked --quiet --python "$python"
+$uv sync --locked --all-extras --quiet --python "$python"
