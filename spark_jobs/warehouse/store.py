@@ -35,7 +35,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import sys
 import tempfile
 import time
 import weakref
@@ -56,20 +55,16 @@ from spark_jobs.places import in_object_store, path_of, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans
 from spark_jobs.warehouse.catalog import (
-    CATALOG_VARIABLE,
     MERGED,
-    REST_VARIABLE,
-    REST_WAREHOUSE,
     CatalogChange,
     File,
     FileChanges,
     MergedPart,
     MetadataChange,
-    TableUpdate,
     UnitCatalog,
-    database_of,
 )
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
+from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import report_full_disk
 from spark_jobs.warehouse.facts import Facts
 from spark_jobs.warehouse.files import Written, content_and_rows, microseconds, to_datetime
@@ -98,8 +93,6 @@ A query can show the tables as they were at the horizon or later, not earlier. T
 - until_ns: what was superseded before this time is removed (ns since 1970)
 - erased_ns: the same for single tables: table -> time
 """
-REST_CATALOG = Unit("made", "all", "REST catalog")
-"""The unit whose facts say which Iceberg metadata the REST catalog got last."""
 METADATA = "metadata"
 """The folder of a table's Iceberg metadata, in the table's folder."""
 FACTS_BACKUP = Unit("made", "all", "facts kept")
@@ -172,8 +165,6 @@ class Warehouse:
         self._identity = IdentityCheck(root, self._database, lambda: any(self._all_files()))
         self._catalog = UnitCatalog(self._database, self._identity)
         self._update_deferred, self._catalog_is_lost = False, catalog_is_lost
-        self.sync_error: UserError | None = None
-        """The error of the last synchronization of the REST catalog, if it failed."""
         self.too_many_orphans = False
         """True if the last clean-up found more orphans than it may remove unasked."""
         if catalog_is_lost:
@@ -217,15 +208,17 @@ class Warehouse:
         with report_full_disk(self.root, lambda: size + PAGE), self.locked("publish"):
             for change in for_catalog:
                 self._split_merged_files_of(change.unit)
-            now = time.time_ns()
-            self._storage.leave_to_catalog(
-                file.staged for change in changes for file in change.files
+            self._put_in_place(
+                [(c.unit, file) for c in changes for file in c.files],
             )
-            self._catalog.register(for_catalog, now)
-            self._storage.move_to_targets(
-                file.staged for change in changes for file in change.files
-            )
-            self._catalog.publish(for_catalog, now)
+            self._catalog.publish(for_catalog)
+
+    def _put_in_place(self, files: list[tuple[Unit, Written]]) -> None:
+        """Register units' new files, and move them to their targets."""
+        staged = [written.staged for _, written in files]
+        self._storage.leave_to_catalog(staged)
+        self._catalog.register([(unit, _file(written)) for unit, written in files])
+        self._storage.move_to_targets(staged)
 
     def unmerge(self, unit: Unit) -> PublishedUnit:
         """Split the merged files that hold rows of a unit; return the unit as it is then."""
@@ -400,7 +393,6 @@ class Warehouse:
                 self.record_built(VIEWS, inputs)
             before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
             self._update_iceberg_tables(before_ns)
-        self._sync_rest_catalog()
         with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
             self._remove_superseded(before_ns)
             self._storage.remove_temporary_files(before_ns)
@@ -422,13 +414,9 @@ class Warehouse:
 
     def _publish_merged(self, written: Written, paths: list[str]) -> bool:
         """Publish a merged file; return False if one of its parts was replaced meanwhile."""
-        merged = _file(written)
         with self.locked("publish"):
-            now = time.time_ns()
-            self._storage.leave_to_catalog([written.staged])
-            self._catalog.register([CatalogChange(Unit(MERGED, "all"), {}, [merged])], now)
-            self._storage.move_to_targets([written.staged])
-            return self._catalog.merge(merged, paths, now)
+            self._put_in_place([(MERGED, written)])
+            return self._catalog.merge(_file(written), paths)
 
     def _split_merged_file(self, path: str, content: Content) -> None:
         """Replace a merged file by files of its parts.
@@ -446,11 +434,10 @@ class Warehouse:
                 )
                 for unit, file in self._catalog.files_in_merged(path)
             ]
-            now = time.time_ns()
             self._storage.leave_to_catalog(file.staged for file in written.values())
-            self._catalog.register_split(parts, now)
+            self._catalog.register(parts)
             self._storage.move_to_targets(file.staged for file in written.values())
-            self._catalog.split(path, parts, now)
+            self._catalog.split(path, parts)
 
     def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
         """Merge small files, update all Iceberg tables, and remove superseded and orphan files.
@@ -460,7 +447,7 @@ class Warehouse:
         - Orphan files are removed as orphans.py allows. remove_orphans: remove them also if they
           are recent, or very many.
 
-        Returns counts of files. Also sets sync_error and too_many_orphans.
+        Returns counts of files. Also sets too_many_orphans.
         """
         merged, into = self.compact()
         before = self._all_files()
@@ -469,7 +456,6 @@ class Warehouse:
         self.update_views()
         with self.locked("views"):
             self._update_iceberg_tables(0, TABLES)
-        self._sync_rest_catalog(force=True)
         with self.locked("views"), self.locked("publish"):
             known, metadata = self._catalog.known_files(), self._metadata_files()
             found = self._remove_orphans(remove_orphans)
@@ -489,16 +475,12 @@ class Warehouse:
         ]
 
     def _metadata_files(self) -> set[str]:
-        """Return the metadata files of the Iceberg tables and of the REST catalog."""
+        """Return the metadata files of the Iceberg tables."""
         from spark_jobs.warehouse.iceberg import files_of
 
         prefix_length = len(str(self.root.resolve())) + 1
         locations = self._catalog.metadata_locations().values()
-        synced = self.published(REST_CATALOG)
-        server_files = synced.facts["files"] if synced else []
-        return {
-            file[prefix_length:] for location in locations for file in files_of(location)
-        }.union(server_files)
+        return {file[prefix_length:] for location in locations for file in files_of(location)}
 
     def iceberg_mismatches(self) -> dict[str, str]:
         """Return a line for each Iceberg table that shows wrong files, by table.
@@ -511,7 +493,8 @@ class Warehouse:
         for table, location in self._catalog.metadata_locations().items():
             if not location.startswith(f"{self.root.resolve()}/"):
                 continue  # the warehouse was moved: the next job rebuilds the table
-            shown, listed = shown_files(location), self._catalog.listed_files(table)
+            shown = shown_files(location)
+            listed = {*self._catalog.paths([table], self._catalog.shown_ns())}
             if shown != listed:
                 found[table] = (
                     f"{self.root}: the Iceberg table {table} lacks {len(listed - shown):,} files "
@@ -534,42 +517,32 @@ class Warehouse:
         return {path for table in TABLES for path in self._storage.files_below(table)}
 
     def _update_iceberg_tables(self, before_ns: int, also: Iterable[str] = ()) -> None:
-        """Update the Iceberg tables to what is published, and to the schemas.
+        """Let the Iceberg tables show what is published now, with the columns of the schemas.
 
         Tables without changes are left out, unless `also` names them. Snapshots that were replaced
         before before_ns are dropped.
         """
-        locations = self._catalog.metadata_locations()
-        root = str(self.root.resolve())
-        if any(not location.startswith(f"{root}/") for location in locations.values()):
-            self._catalog.drop_all_iceberg_tables()  # the warehouse was moved
-            locations = {}
-        if former := FORMER_TABLES.keys() & locations:
-            self._catalog.drop_iceberg_tables(former)
-            locations = {name: at for name, at in locations.items() if name not in former}
-        new = [name for name in TABLES if name not in locations]
+        self._catalog.drop_iceberg_tables(self._unusable_iceberg_tables())
+        locations, until_ns = self._catalog.metadata_locations(), self._catalog.latest_ns()
+        new = TABLES.keys() - locations
         facts = self._facts_to_back_up()
         inputs = fingerprint(facts)
         backed_up = self.is_current(FACTS_BACKUP, inputs)
         changes = {name: FileChanges() for name in (*also, *new)}
         if not backed_up:
             changes[NETWORKS.name] = FileChanges()
-        changes |= self._catalog.pending_changes()
-        self._write_iceberg_metadata(
-            [
-                TableUpdate(
-                    name,
-                    root,
-                    locations.get(name),
-                    change,
-                    before_ns,
-                    properties=facts if name == NETWORKS.name else {},
-                )
-                for name, change in changes.items()
-            ]
-        )
+        changes |= self._catalog.changes(until_ns, new)
+        self._write_iceberg_metadata(changes, until_ns, before_ns, facts=facts)
         if not backed_up:
             self.publish(FACTS_BACKUP, [], {"inputs": inputs})
+
+    def _unusable_iceberg_tables(self) -> list[str]:
+        """Return the Iceberg tables with former names, or all if the warehouse was moved."""
+        locations = self._catalog.metadata_locations()
+        root = f"{self.root.resolve()}/"
+        if all(location.startswith(root) for location in locations.values()):
+            return sorted(FORMER_TABLES.keys() & locations)
+        return list(locations)
 
     def _facts_to_back_up(self) -> dict[str, str]:
         """Return facts that no file has, as properties of the Iceberg table of the networks.
@@ -624,45 +597,43 @@ class Warehouse:
             horizon = CatalogChange(HISTORY_HORIZON, {"until_ns": time.time_ns()}, [])
             self._catalog.restore([*changes, horizon])
 
-    def _write_iceberg_metadata(self, updates: list[TableUpdate]) -> None:
+    def _write_iceberg_metadata(
+        self,
+        changes: Mapping[str, FileChanges],
+        until_ns: int,
+        replaced_ns: int,
+        made_ns: Mapping[str, int] = {},
+        facts: Mapping[str, str] = {},
+    ) -> None:
         """Write the next metadata of Iceberg tables; set them all in one transaction."""
-        if not updates:
+        if not changes:
             return
-        from spark_jobs.warehouse.iceberg import write_metadata
+        from spark_jobs.warehouse.iceberg import TableUpdate, write_metadata
 
-        done = [(update, write_metadata(update)) for update in updates]
+        locations, root = self._catalog.metadata_locations(), str(self.root.resolve())
+        written = {
+            name: write_metadata(
+                TableUpdate(
+                    name,
+                    root,
+                    locations.get(name),
+                    change,
+                    replaced_ns,
+                    made_ns.get(name, 0),
+                    facts if name == NETWORKS.name else {},
+                )
+            )
+            for name, change in changes.items()
+        }
         self._catalog.set_metadata(
-            {u.table: MetadataChange(u.location, new.location, u.changes) for u, new in done}
+            {
+                name: MetadataChange(locations.get(name), new.location)
+                for name, new in written.items()
+            },
+            until_ns,
         )
-        for _, new in done:
+        for new in written.values():
             remove_all(map(path_of, new.unneeded))
-
-    def _sync_rest_catalog(self, force: bool = False) -> None:
-        """Synchronize a site's REST catalog, if there is one, with the Iceberg tables.
-
-        force: also if nothing changed. A failure is printed and kept in sync_error. It does not
-        stop the job, as no job of giscope reads the REST catalog.
-        """
-        uri, self.sync_error = os.environ.get(REST_VARIABLE), None
-        if not uri:
-            return
-        with self.locked("REST catalog"):
-            locations = self._catalog.metadata_locations()
-            inputs = fingerprint(uri, os.environ.get(REST_WAREHOUSE), sorted(locations.items()))
-            synced = self.published(REST_CATALOG)
-            if synced and synced.facts["inputs"] == inputs and not force:
-                return
-            from spark_jobs.warehouse.rest_catalog import sync_tables
-
-            try:
-                files = sync_tables(uri, locations)
-            except UserError as error:
-                self.sync_error = error
-                print(f"giscope: {error}; the next job tries again", file=sys.stderr)
-                return
-            root = f"{self.root.resolve()}/"
-            paths = sorted(file.removeprefix(root) for file in files)
-            self.publish(REST_CATALOG, [], {"inputs": inputs, "files": paths})
 
     def _write_views(
         self, tables: Mapping[Table, list[Path]], since_ns: int, tag: str | None
@@ -740,20 +711,15 @@ class Warehouse:
             self._storage.remove_temporary_files(END_OF_TIME_NS)
             with self.locked("publish"):
                 self._remove_orphans()
-        self._sync_rest_catalog()
 
     def _remove_orphans(self, force: bool = False) -> Orphans:
         """Remove orphan files as orphans.py allows; return those that were found.
 
         force: the user asks to remove all of them. In an object store the recent ones stay even
-        then, because a job may be writing them. Iceberg metadata stay if the REST catalog cannot
-        be asked which of them it uses.
-        Sets too_many_orphans.
+        then, because a job may be writing them. Sets too_many_orphans.
         """
         known = self._catalog.known_files()
         unknown = self._all_files() - known - self._metadata_files()
-        if self.sync_error:
-            unknown = {path for path in unknown if f"/{METADATA}/" not in path}
         min_age = timedelta(0) if force and not in_object_store(self.root) else orphans.MIN_AGE
         before_ns = time.time_ns() - min_age // timedelta(microseconds=1) * 1000
         old = self._storage.changed_before(unknown, before_ns)
@@ -774,17 +740,12 @@ class Warehouse:
             removable = {path: ns for path, ns in removable.items() if table_name(path) in tables}
         if not removable:
             return
-        root, locations = str(self.root.resolve()), self._catalog.metadata_locations()
         last: dict[str, int] = {}
         for path, since_ns in removable.items():
             table = table_name(path)
             last[table] = max(since_ns, last.get(table, 0))
-        self._write_iceberg_metadata(
-            [
-                TableUpdate(table, root, locations[table], FileChanges(), before_ns, since_ns)
-                for table, since_ns in last.items()
-            ]
-        )
+        none = {name: FileChanges() for name in last}
+        self._write_iceberg_metadata(none, self._catalog.shown_ns(), before_ns, last)
         until_ns = max(min(before_ns, time.time_ns()), *last.values())
         self._record_history_horizon(until_ns, tables)
         remove_all(self.root / path for path in removable)

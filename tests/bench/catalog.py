@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 from schemas import PACKETS, QUALITY, Table
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.tables.registry import ROWS
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

@@ -24,7 +24,7 @@ from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse import compaction
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 

@@ -16,7 +16,7 @@ from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns,
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import flows as job
 from spark_jobs.view_sql import Description, create_views, restricted_views
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import view_of
@@ -34,7 +34,6 @@ def earlier(demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for (path,) in current.fetchall():
             with_former_names(root, path, catalog)
         catalog.execute("delete from iceberg_tables")
-        catalog.execute("update giscope_files set listed = false")
     return root
 
 
