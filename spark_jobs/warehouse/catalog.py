@@ -205,6 +205,10 @@ class UnitCatalog:
         with self._transaction() as session:
             _publish(session, changes)
 
+    def record(self, unit: Unit, facts: dict[str, Any]) -> None:
+        """Publish the facts of a unit that has no files."""
+        self.publish([CatalogChange(unit, facts, [])])
+
     def restore(self, changes: Sequence[CatalogChange]) -> None:
         """Publish units whose files are at their paths already, in one transaction."""
         with self._transaction() as session:

@@ -103,7 +103,7 @@ def main(days: int) -> None:
             day = FIRST + timedelta(n)
             published = seconds(partial(publish, warehouse, rows, day))
             shown = seconds(
-                partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run))
+                partial(warehouse._iceberg_tables.follow, time.time_ns() - int(KEPT * 1e9 * a_run))
             )
             if n in SHOWN or n == days:
                 views = seconds(warehouse.update_views)

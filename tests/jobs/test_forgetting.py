@@ -347,7 +347,7 @@ def interrupt_at_change(patch, at: int) -> list[int]:
             remove([path])
 
     patch.setattr(UnitCatalog, "_transaction", counted)
-    patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
+    patch.setattr("spark_jobs.warehouse.history.remove_all", counted_removal)
     return seen
 
 

@@ -300,7 +300,7 @@ STEPS = 21
 """Steps of merging two tables' files of three captures, then replacing one: a merged file is begun,
 moved and takes the place of others; two are split, each into three; the capture's own two files are
 published. The last one is not reached."""
-CALLS = (["replace"], ["register", "publish", "merge", "register_split", "split"])
+CALLS = (["replace"], ["register", "publish", "merge", "split"])
 """The steps' methods, of Path and of UnitCatalog."""
 
 
