@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import contents
+from pyiceberg.table import StaticTable
+from test_warehouse import countries, publish
 
 from schemas import RTO_VALUES
 from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns, stored_names
@@ -113,3 +115,25 @@ def test_former_names_lead_to_columns_of_today(table):
 def test_former_tables_are_tables_of_today():
     assert set(FORMER_TABLES.values()) <= TABLES.keys()
     assert not FORMER_TABLES.keys() & TABLES.keys()
+
+
+def test_the_catalog_of_the_version_before_is_read(tmp_path):
+    """It marked the files that Iceberg shows, and knew no time that the tables show."""
+    before = Warehouse(tmp_path)
+    publish(before, "AA")
+    before.update_views()
+    before._database.close()
+    with sqlite3.connect(tmp_path / CATALOG) as catalog:
+        catalog.execute("alter table giscope_files add column listed boolean default true not null")
+        catalog.execute("delete from giscope_units where name = 'Iceberg tables'")
+        catalog.execute("drop table giscope_fences")
+        catalog.execute("pragma user_version = 12")
+    warehouse = Warehouse(tmp_path)
+    assert countries(warehouse) == ["AA"]
+    publish(warehouse, "BB")
+    warehouse.update_views()
+    assert countries(warehouse) == ["BB"]
+    assert warehouse.iceberg_mismatches() == {}
+    location = warehouse.metadata_locations()["networks"]
+    shown = StaticTable.from_metadata(location).scan().to_arrow()
+    assert shown["country"].to_pylist() == ["BB"]
