@@ -465,8 +465,6 @@ def maintain(
             "is removed. If the catalog is an old copy, restore the newest or run giscope "
             "maintain --rebuild-catalog; otherwise run giscope maintain --remove-orphans"
         )
-    if store.sync_error:
-        sys.exit(2)
 
 
 @app.command(

@@ -1,7 +1,9 @@
-"""The catalog: the units that are published, their files, and the Iceberg tables' snapshots.
+"""The catalog: the list of what is published, which is an SQL database.
 
-The catalog is an SQL database. One of its transactions publishes units: a reader sees all tables of
-a unit before the change, or all of them after it.
+One of its transactions publishes units: a reader sees all tables of a unit before the change, or
+all of them after it. Transactions run one at a time. Each has a later time than those before (ns
+since 1970), whatever the hosts' clocks say, and a file's times are those of the transactions that
+published and superseded it.
 
 A file goes through these states:
 
@@ -12,79 +14,64 @@ A file goes through these states:
   for those who still read it.
 
 The same database has the tables of Iceberg's own SQL catalog, in the layout of Iceberg's JDBC
-catalogs. So the snapshots of many Iceberg tables change in one transaction, too.
+catalogs. The Iceberg tables follow from this list: they show the files that were current at the
+time in SHOWN. One transaction moves all of them, and this time.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
-from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from schemas import CATALOG_NAME
 from schemas.former_names import folders_of_table
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_object_store
-from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
-from spark_jobs.warehouse.object_store_database import ObjectStoreSQLite
+from spark_jobs.warehouse.catalog_tables import (
+    FILES,
+    ICEBERG_TABLES,
+    NAMESPACE,
+    OWN_TABLES,
+    SCHEMA,
+    STORED,
+    UNITS,
+)
+from spark_jobs.warehouse.database import Database
 from spark_jobs.warehouse.targets import day_text, table_name
 from spark_jobs.warehouse.units import Content, PublishedUnit, Unit
 
-CATALOG, LOCKS = "catalog.sqlite", "_locks"
-"""The names of the catalog's file and of the folder of locks, in the warehouse's root."""
-NAMESPACE = "giscope"
-"""The namespace of the Iceberg tables in Iceberg's catalog."""
-TABLES = (
-    """create table if not exists giscope_units (
-        kind text not null, network text not null, name text not null, facts text not null,
-        generation bigint not null, primary key (kind, network, name))""",
-    """create table if not exists giscope_files (
-        path text not null primary key, kind text not null, network text not null,
-        name text not null, size bigint, xxh3 text, rows bigint, since_ns bigint not null,
-        published boolean not null, superseded_ns bigint, listed boolean not null)""",
-    "create index if not exists giscope_files_of on giscope_files (kind, network, name)",
-    """create table if not exists giscope_stored (
-        path text not null primary key, kind text not null, network text not null,
-        name text not null, size bigint, xxh3 text, rows bigint, stored_in text not null)""",
-    "create index if not exists giscope_stored_of on giscope_stored (kind, network, name)",
-    "create index if not exists giscope_stored_in on giscope_stored (stored_in)",
-    """create table if not exists iceberg_tables (
-        catalog_name varchar(255) not null, table_namespace varchar(255) not null,
-        table_name varchar(255) not null, metadata_location varchar(1000),
-        previous_metadata_location varchar(1000), iceberg_type varchar(5),
-        primary key (catalog_name, table_namespace, table_name))""",
-    """create table if not exists iceberg_namespace_properties (
-        catalog_name varchar(255) not null, namespace varchar(255) not null,
-        property_key varchar(255) not null, property_value varchar(1000) not null,
-        primary key (catalog_name, namespace, property_key))""",
-    f"""insert into iceberg_namespace_properties
-        values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
-    "create table if not exists giscope_catalog (identity text not null primary key)",
-)
-TABLE_NAMES = re.findall(r"create table if not exists (\w+)", "".join(TABLES))
-CATALOG_VARIABLE = "GISCOPE_CATALOG"
-"""The environment variable with the URI of the catalog's database."""
-REST_VARIABLE = "GISCOPE_REST_CATALOG"
-"""The environment variable with the URI of a site's REST catalog, which is kept in step."""
-REST_WAREHOUSE = f"PYICEBERG_CATALOG__{CATALOG_NAME.upper()}__WAREHOUSE"
-"""The environment variable with the warehouse's name in a REST server that has several."""
-OWN_ICEBERG_TABLES = f"catalog_name = '{CATALOG_NAME}' and table_namespace = '{NAMESPACE}'"
-LATEST_GENERATION = "select coalesce(max(generation), 0) from giscope_units"
-IS_CURRENT = "(published and superseded_ns is null)"
-MERGED = "merged"
-"""The kind, in giscope_files, of merged files, which belong to no unit.
+MERGED = Unit("merged", "all")
+"""Stands, in the list of files, for the unit of merged files, which belong to no unit.
 
 The table giscope_stored says which files of units have their rows in a merged file, and what each
 of these files was.
 """
-WAS_CURRENT = "(published and since_ns <= ? and (superseded_ns is null or superseded_ns > ?))"
+SHOWN = Unit("made", "all", "Iceberg tables")
+"""The unit whose facts have the time whose files the Iceberg tables show, as until_ns."""
+IS_CURRENT = and_(FILES.c.published, FILES.c.superseded_ns.is_(None))
+FILE = ("path", "size", "xxh3")
+"""The columns of a file's path and content."""
+LATEST_GENERATION = select(func.coalesce(func.max(UNITS.c.generation), 0))
 
 
 class File(NamedTuple):
@@ -118,27 +105,8 @@ class FileChanges:
     add: list[File] = field(default_factory=list)
     remove: list[File] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class TableUpdate:
-    """An order to write the next metadata of an Iceberg table.
-
-    - table: the table's name
-    - root: the warehouse's root, absolute
-    - location: the location of the present metadata; None for a new table
-    - changes: what the next snapshot adds and removes
-    - replaced_ns: snapshots that were replaced before this time are dropped (ns since 1970)
-    - made_ns: snapshots that were made up to this time, and replaced at any time, are dropped, too
-    - properties: table properties to set
-    """
-
-    table: str
-    root: str
-    location: str | None
-    changes: FileChanges
-    replaced_ns: int
-    made_ns: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
+    def __bool__(self) -> bool:
+        return bool(self.add or self.remove)
 
 
 class MetadataChange(NamedTuple):
@@ -146,7 +114,6 @@ class MetadataChange(NamedTuple):
 
     before: str | None
     after: str
-    changes: FileChanges
 
 
 class UnitGroup:
@@ -186,20 +153,6 @@ def _of_day(days: Mapping[str, list[str]], day: str | None) -> Iterable[str]:
     return days.get(day, []) if day else chain.from_iterable(days.values())
 
 
-def database_of(root: Path, uri: str | None = None) -> Database:
-    """Return the database of a warehouse's catalog.
-
-    This is the PostgreSQL database of the URI or, without a URI, a file in the warehouse. Raises
-    UserError if the URI is not of PostgreSQL.
-    """
-    if not uri:
-        kind = ObjectStoreSQLite if in_object_store(root) else SQLite
-        return kind(root / CATALOG, root / LOCKS, TABLES)
-    if uri.partition(":")[0] in ("postgresql", "postgresql+psycopg"):
-        return PostgreSQL(uri, TABLES, LATEST_GENERATION)
-    raise UserError(f"{CATALOG_VARIABLE}: must be postgresql://USER@HOST/DATABASE")
-
-
 class UnitCatalog:
     """The catalog of a warehouse.
 
@@ -207,9 +160,7 @@ class UnitCatalog:
     """
 
     def __init__(
-        self,
-        database: Database,
-        check_identity: Callable[[Session], None] = lambda session: None,
+        self, database: Database, check_identity: Callable[[Connection], None] = lambda _: None
     ):
         """Use a database; each transaction calls check_identity() first.
 
@@ -217,21 +168,19 @@ class UnitCatalog:
         """
         self._database, self._check_identity = database, check_identity
         self._lock = RLock()
-        self._version: int | None = None
         self._generation = -1
         self._groups: dict[tuple[str, str], UnitGroup] = {}
-        self._kinds: list[str] = []
-        self._networks: list[str] = []
 
     def unit_groups(self, network: str | None = None, kind: str | None = None) -> list[UnitGroup]:
         """Return all that is published now, in groups by kind and network."""
-        self._refresh()
         with self._lock:
+            self._read_changes()
+            if kind and network:
+                return [self._groups[kind, network]] if (kind, network) in self._groups else []
             return [
-                group
-                for kind_ in ([kind] if kind else self._kinds)
-                for name in ([network] if network else self._networks)
-                if (group := self._groups.get((kind_, name)))
+                self._groups[key]
+                for key in sorted(self._groups)
+                if kind in (None, key[0]) and network in (None, key[1])
             ]
 
     def published(self, unit: Unit) -> PublishedUnit | None:
@@ -245,327 +194,328 @@ class UnitCatalog:
         with self._transaction():
             pass
 
-    def register(self, changes: Sequence[CatalogChange], now_ns: int) -> None:
-        """Record the new files of changes, so that the catalog knows them if the job is killed."""
-        if any(change.files for change in changes):
-            with self._transaction() as database:
-                for change in changes:
-                    _register(database, change.unit, change.files, now_ns)
+    def register(self, files: Sequence[tuple[Unit, File]]) -> None:
+        """Record new files of units, so that the catalog knows them if the job is killed."""
+        if files:
+            with self._transaction() as session:
+                _register(session, files)
 
-    def publish(self, changes: Iterable[CatalogChange], now_ns: int) -> None:
+    def publish(self, changes: Iterable[CatalogChange]) -> None:
         """Publish new versions of units, whose files are registered, in one transaction."""
-        with self._transaction() as database:
-            for change in changes:
-                _publish(database, change, now_ns)
+        with self._transaction() as session:
+            _publish(session, changes)
 
-    def restore(self, changes: Iterable[CatalogChange]) -> None:
+    def record(self, unit: Unit, facts: dict[str, Any]) -> None:
+        """Publish the facts of a unit that has no files."""
+        self.publish([CatalogChange(unit, facts, [])])
+
+    def restore(self, changes: Sequence[CatalogChange]) -> None:
         """Publish units whose files are at their paths already, in one transaction."""
-        with self._transaction() as database:
-            for change in changes:
-                _register(database, change.unit, change.files, 0)
-                _publish(database, change, 0)
+        with self._transaction() as session:
+            _register(session, [(change.unit, file) for change in changes for file in change.files])
+            _publish(session, changes)
 
-    def merge(self, merged: File, paths: list[str], now_ns: int) -> bool:
-        """Replace units' files by a merged file that holds their rows.
+    def merge(self, merged: File, paths: Collection[str]) -> bool:
+        """Replace units' files by a merged file, registered as MERGED, that holds their rows.
 
-        The merged file was registered with the kind MERGED. Returns False, and changes nothing, if
-        one of the files is not current any more.
+        Returns False, and changes nothing, if one of the files is not current any more.
         """
-        is_current = f"select 1 from giscope_files where path = ? and {IS_CURRENT}"
-        with self._transaction() as database:
-            if not all(database.execute(is_current, (path,)).fetchone() for path in paths):
+        columns = [column for column in FILES.c if column.name in STORED.c]
+        parts = select(*columns).where(FILES.c.path.in_(paths), IS_CURRENT)
+        with self._transaction() as session:
+            found = [row._asdict() | {"stored_in": merged.path} for row in session.execute(parts)]
+            if len(found) < len(paths):
                 return False
-            database.executemany(
-                """insert into giscope_stored
-                select path, kind, network, name, size, xxh3, rows, ?
-                from giscope_files where path = ?""",
-                [(merged.path, path) for path in paths],
-            )
-            _supersede(database, paths, now_ns)
-            _mark_published(database, [merged])
-            _mark_units_changed(database, merged.path)
+            now = _next_ns(session)
+            session.execute(insert(STORED), found)
+            _supersede(session, paths, now)
+            _mark_published(session, [merged], now)
+            _mark_units_changed(session, merged.path)
         return True
 
     def files_in_merged(self, path: str) -> list[MergedPart]:
         """Return the units' files whose rows a merged file holds."""
-        query = """select kind, network, name, path, size, xxh3, rows from giscope_stored
-            where stored_in = ? order by path"""
+        query = select(STORED).where(STORED.c.stored_in == path).order_by(STORED.c.path)
         return [
-            MergedPart(Unit(*key), File(target, Content(size, xxh3), rows))
-            for *key, target, size, xxh3, rows in self._query(query, (path,))
+            MergedPart(Unit(row.kind, row.network, row.name), _file(row))
+            for row in self._query(query)
         ]
 
     def merged_files_of(self, unit: Unit) -> list[tuple[str, Content]]:
         """Return the merged files that hold rows of a unit."""
-        query = """select distinct files.path, files.size, files.xxh3
-            from giscope_stored as stored join giscope_files as files on files.path = stored_in
-            where stored.kind = ? and stored.network = ? and stored.name = ? order by files.path"""
-        return [(path, Content(*content)) for path, *content in self._query(query, _key(unit))]
+        query = (
+            select(FILES)
+            .where(FILES.c.path.in_(select(STORED.c.stored_in).where(_is_of(STORED, unit))))
+            .order_by(FILES.c.path)
+        )
+        return [_file(row)[:2] for row in self._query(query)]
 
-    def register_split(self, parts: list[MergedPart], now_ns: int) -> None:
-        """Record the files into which a merged file is about to be split; see register."""
-        with self._transaction() as database:
-            for unit, file in parts:
-                _register(database, unit, [file], now_ns)
-
-    def split(self, path: str, parts: list[MergedPart], now_ns: int) -> None:
+    def split(self, path: str, parts: list[MergedPart]) -> None:
         """Replace a merged file by the registered files that hold its rows."""
-        with self._transaction() as database:
-            _mark_published(database, [part.file for part in parts])
-            _supersede(database, [path], now_ns)
-            _mark_units_changed(database, path)
-            database.execute("delete from giscope_stored where stored_in = ?", (path,))
+        with self._transaction() as session:
+            now = _next_ns(session)
+            _mark_published(session, [part.file for part in parts], now)
+            _supersede(session, [path], now)
+            _mark_units_changed(session, path)
+            session.execute(delete(STORED).where(STORED.c.stored_in == path))
 
-    def pending_changes(self) -> dict[str, FileChanges]:
-        """Return, by table, the changes that its Iceberg snapshot does not show yet."""
-        found: dict[str, FileChanges] = defaultdict(FileChanges)
-        for file in self._select_files(f"{IS_CURRENT} and not listed"):
-            found[table_name(file.path)].add.append(file)
-        for file in self._select_files("listed and superseded_ns is not null"):
-            found[table_name(file.path)].remove.append(file)
-        return dict(found)
-
-    def _select_files(self, condition: str) -> list[File]:
-        rows = self._query(f"select path, size, xxh3, rows from giscope_files where {condition}")
-        return [File(path, Content(size, xxh3), rows) for path, size, xxh3, rows in rows]
-
-    def paths(self, tables: Sequence[str], ns: int | None = None) -> list[str]:
+    def paths(self, tables: Collection[str], ns: int | None = None) -> list[str]:
         """Return the sorted paths of some tables' files that are current, or were at a time.
 
         ns: that time (ns since 1970). Files of other tables are not read.
         """
-        if not tables:
-            return []
-        condition, times = (IS_CURRENT, ()) if ns is None else (WAS_CURRENT, (ns, ns))
-        folders = [folder for table in tables for folder in folders_of_table(table)]
-        in_tables = " or ".join("path like ?" for _ in folders)
-        rows = self._query(
-            f"select path from giscope_files where {condition} and ({in_tables}) order by path",
-            (*times, *(f"{folder}/%" for folder in folders)),
-        )
-        return [path for (path,) in rows]
+        condition = IS_CURRENT if ns is None else _was_current(ns)
+        query = select(FILES.c.path).where(condition, _is_in(tables)).order_by(FILES.c.path)
+        return [row.path for row in self._query(query)]
 
     def metadata_locations(self) -> dict[str, str]:
         """Return the location of each Iceberg table's current metadata, by table."""
-        return dict(
-            self._query(
-                f"select table_name, metadata_location from iceberg_tables "
-                f"where {OWN_ICEBERG_TABLES}"
-            )
-        )
+        columns = ICEBERG_TABLES.c.table_name, ICEBERG_TABLES.c.metadata_location
+        return {row[0]: row[1] for row in self._query(select(*columns).where(OWN_TABLES))}
 
-    def set_metadata(self, metadata: Mapping[str, MetadataChange]) -> None:
+    def shown_ns(self) -> int:
+        """Return the time whose files the Iceberg tables show (ns since 1970); 0 without any."""
+        shown = self.published(SHOWN)
+        return shown.facts["until_ns"] if shown else 0
+
+    def latest_ns(self) -> int:
+        """Return the time of the last transaction that published or superseded a file."""
+        if not self._database.exists():
+            return 0
+        with self._database.reading() as session:
+            return _latest_ns(session)
+
+    def changes(self, until_ns: int, new: Collection[str] = ()) -> dict[str, FileChanges]:
+        """Return, by table, the changes that let the Iceberg tables show a later time.
+
+        until_ns: the time. new: tables that have no Iceberg table, or get another: all files of
+        the time are added. Tables without changes are left out.
+        """
+        since_ns = self.shown_ns()
+        in_new = _is_in(new)
+        is_shown, is_wanted = and_(_was_current(since_ns), ~in_new), _was_current(until_ns)
+        is_changed = or_(in_new, FILES.c.since_ns > since_ns, FILES.c.superseded_ns > since_ns)
+        columns = is_shown.label("is_shown"), is_wanted.label("is_wanted")
+        query = select(FILES, *columns).where(is_changed).order_by(FILES.c.path)
+        found: dict[str, FileChanges] = defaultdict(FileChanges)
+        for row in self._query(query):
+            if row.is_wanted and not row.is_shown:
+                found[table_name(row.path)].add.append(_file(row))
+            elif row.is_shown and not row.is_wanted:
+                found[table_name(row.path)].remove.append(_file(row))
+        return dict(found)
+
+    def set_metadata(self, metadata: Mapping[str, MetadataChange], until_ns: int) -> None:
         """Replace the metadata of Iceberg tables, by name, in one transaction.
+
+        until_ns: the time whose files all Iceberg tables show then.
 
         Raises UserError, and changes nothing, if a table's metadata are not those before the
         change.
         """
-        listed = [
-            *((True, file.path) for one in metadata.values() for file in one.changes.add),
-            *((False, file.path) for one in metadata.values() for file in one.changes.remove),
-        ]
-        with self._transaction() as database:
-            for table, (before, after, _) in metadata.items():
-                if after != before and not _replace_location(database, table, before, after):
+        with self._transaction() as session:
+            for table, (before, after) in metadata.items():
+                if after != before and not _replace_location(session, table, before, after):
                     raise UserError(
                         f"Iceberg table {table}: another job changed it meanwhile; run again"
                     )
-            database.executemany("update giscope_files set listed = ? where path = ?", listed)
+            _publish(session, [CatalogChange(SHOWN, {"until_ns": until_ns}, [])])
 
-    def listed_files(self, table: str) -> set[str]:
-        """Return the files that, by the catalog's records, a table's snapshot shows."""
-        rows = self._query(
-            "select path from giscope_files where listed and path like ?", (f"{table}/%",)
-        )
-        return {path for (path,) in rows}
-
-    def drop_all_iceberg_tables(self) -> None:
-        """Drop all Iceberg tables, so that the next update makes new ones."""
-        self.drop_iceberg_tables(
-            name
-            for (name,) in self._query(
-                f"select table_name from iceberg_tables where {OWN_ICEBERG_TABLES}"
-            )
-        )
-
-    def drop_iceberg_tables(self, tables: Iterable[str]) -> None:
+    def drop_iceberg_tables(self, tables: Collection[str]) -> None:
         """Drop some Iceberg tables, so that the next update makes new ones. Data files stay."""
-        with self._transaction() as database:
-            for table in tables:
-                database.execute(
-                    f"delete from iceberg_tables where {OWN_ICEBERG_TABLES} and table_name = ?",
-                    (table,),
-                )
-                for folder in folders_of_table(table):
-                    database.execute(
-                        "update giscope_files set listed = false where path like ?",
-                        (f"{folder}/%",),
+        if tables:
+            with self._transaction() as session:
+                session.execute(
+                    ICEBERG_TABLES.delete().where(
+                        OWN_TABLES, ICEBERG_TABLES.c.table_name.in_(tables)
                     )
+                )
 
     def removable_files(self, before_ns: int) -> dict[str, int]:
         """Return the files that were superseded, or registered and never published, before a time.
 
-        No Iceberg snapshot that is current shows them. Each comes with the time of that event (ns
-        since 1970).
+        The Iceberg tables do not show them now. Each comes with the time of that event (ns since
+        1970).
         """
-        since = "coalesce(superseded_ns, since_ns)"
-        return dict(
-            self._query(
-                f"""select path, {since} from giscope_files
-                where not {IS_CURRENT} and not listed and {since} < ?""",
-                (before_ns,),
-            )
-        )
+        since = func.coalesce(FILES.c.superseded_ns, FILES.c.since_ns)
+        is_shown = and_(FILES.c.published, FILES.c.superseded_ns > self.shown_ns())
+        query = select(FILES.c.path, since).where(~IS_CURRENT, ~is_shown, since < before_ns)
+        return {row[0]: row[1] for row in self._query(query)}
 
     def forget_files(self, paths: Iterable[str]) -> None:
         """Delete the records of files that were removed."""
-        with self._transaction() as database:
-            database.executemany(
-                "delete from giscope_files where path = ?", [(path,) for path in paths]
-            )
+        with self._transaction() as session:
+            _for_each(session, delete(FILES).where(FILES.c.path == bindparam("at")), paths)
 
     def known_files(self) -> set[str]:
         """Return the paths of all files that are registered, published or superseded."""
-        return {path for (path,) in self._query("select path from giscope_files")}
+        return {row.path for row in self._query(select(FILES.c.path))}
 
     def all_texts(self) -> Iterator[str]:
         """Yield every text value in the database's tables."""
-        for table in TABLE_NAMES:
-            for row in self._query(f"select * from {table}"):
+        for table in SCHEMA.sorted_tables:
+            for row in self._query(select(table)):
                 yield from (value for value in row if isinstance(value, str))
 
-    def _refresh(self) -> None:
-        """Read what has changed since the last call."""
-        with self._lock:
-            version = self._database.version()
-            if version is not None and version != self._version:
-                self._read_changes()
-                self._version = version
-
     def _read_changes(self) -> None:
-        with self._database.reading() as database:
-            since = (self._generation,)
-            changed = database.execute(
-                "select distinct kind, network from giscope_units where generation > ?", since
-            ).fetchall()
-            (self._generation,) = database.execute(LATEST_GENERATION).fetchone()
-            for key in changed:
-                self._groups[key] = UnitGroup(_read_units(database, key))
-        self._kinds = sorted({kind for kind, _ in self._groups})
-        self._networks = sorted({network for _, network in self._groups})
+        """Read the units that have changed since the last call."""
+        if not self._database.exists():
+            return
+        with self._database.reading() as session:
+            latest = session.execute(LATEST_GENERATION).scalar_one()
+            if latest == self._generation:
+                return
+            changed = select(UNITS.c.kind, UNITS.c.network).distinct()
+            for row in session.execute(changed.where(UNITS.c.generation > self._generation)):
+                self._groups[row.kind, row.network] = UnitGroup(_read_units(session, *row))
+            self._generation = latest
 
-    def _query(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        if self._database.version() is None:
+    def _query(self, query: Any) -> Sequence[Any]:
+        if not self._database.exists():
             return []
-        with self._database.reading() as database:
-            return database.execute(query, values).fetchall()
+        with self._database.reading() as session:
+            return session.execute(query).all()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Session]:
-        with self._lock, self._database.transaction() as database:
-            self._check_identity(database)
-            yield database
-        self._version = None
+    def _transaction(self) -> Iterator[Connection]:
+        with self._lock, self._database.transaction() as session:
+            self._check_identity(session)
+            yield session
 
 
-def _replace_location(database: Session, table: str, before: str | None, after: str) -> bool:
+def _replace_location(session: Connection, table: str, before: str | None, after: str) -> bool:
     """Set the location of an Iceberg table's metadata.
 
     Returns False, and changes nothing, if the table's location is not `before` (None: the table is
     new).
     """
+    key = {"catalog_name": CATALOG_NAME, "table_namespace": NAMESPACE, "table_name": table}
+    is_it = and_(OWN_TABLES, ICEBERG_TABLES.c.table_name == table)
+    found = session.execute(select(ICEBERG_TABLES.c.metadata_location).where(is_it)).scalar()
+    if found != before:
+        return False
+    values = {"metadata_location": after, "previous_metadata_location": before}
     if before is None:
-        done = database.execute(
-            "insert into iceberg_tables values (?, ?, ?, ?, null, 'TABLE') on conflict do nothing",
-            (CATALOG_NAME, NAMESPACE, table, after),
-        )
+        session.execute(insert(ICEBERG_TABLES).values(**key, **values, iceberg_type="TABLE"))
     else:
-        done = database.execute(
-            f"""update iceberg_tables
-            set previous_metadata_location = metadata_location, metadata_location = ?
-            where {OWN_ICEBERG_TABLES} and table_name = ? and metadata_location = ?""",
-            (after, table, before),
-        )
-    return done.rowcount == 1
+        session.execute(update(ICEBERG_TABLES).where(is_it).values(values))
+    return True
 
 
-def _key(unit: Unit) -> tuple[str, str, str]:
-    return unit.kind, unit.network, unit.name
-
-
-def _register(database: Session, unit: Unit, files: Iterable[File], now_ns: int) -> None:
-    database.executemany(
-        """insert into giscope_files (path, kind, network, name, since_ns, published, listed)
-        values (?, ?, ?, ?, ?, false, false)""",
-        [(file.path, *_key(unit), now_ns) for file in files],
+def _is_of(table: Table, unit: Unit) -> ColumnElement[bool]:
+    columns = table.c
+    return and_(
+        columns.kind == unit.kind, columns.network == unit.network, columns.name == unit.name
     )
 
 
-def _publish(database: Session, change: CatalogChange, now_ns: int) -> None:
-    key = _key(change.unit)
-    current = f"""select path from giscope_files
-        where kind = ? and network = ? and name = ? and {IS_CURRENT}"""
-    paths = {path for (path,) in database.execute(current, key).fetchall()}
-    _supersede(database, sorted(paths.difference(change.unchanged)), now_ns)
-    _mark_published(database, change.files)
-    database.execute(
-        """insert into giscope_units
-        select ?, ?, ?, ?, coalesce(max(generation), 0) + 1 from giscope_units where true
-        on conflict (kind, network, name)
-        do update set facts = excluded.facts, generation = excluded.generation""",
-        (*key, json.dumps(change.facts)),
+def _is_in(tables: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition that a file is of one of some tables."""
+    folders = [folder for table in tables for folder in folders_of_table(table)]
+    return or_(False, *(FILES.c.path.startswith(f"{name}/", autoescape=True) for name in folders))
+
+
+def _was_current(ns: int) -> ColumnElement[bool]:
+    """Return the condition that a file was current at a time (ns since 1970)."""
+    superseded = FILES.c.superseded_ns
+    is_not_over = or_(superseded.is_(None), superseded > ns)
+    return and_(FILES.c.published, FILES.c.since_ns <= ns, is_not_over)
+
+
+def _file(row: Any) -> File:
+    return File(row.path, Content(row.size, row.xxh3), row.rows)
+
+
+def _latest_ns(session: Connection) -> int:
+    times = (
+        session.execute(select(func.max(FILES.c.since_ns)).where(FILES.c.published)).scalar(),
+        session.execute(select(func.max(FILES.c.superseded_ns))).scalar(),
     )
+    return max(ns or 0 for ns in times)
 
 
-def _mark_published(database: Session, files: Iterable[File]) -> None:
+def _next_ns(session: Connection) -> int:
+    """Return the time of a transaction, which is later than that of any other."""
+    return max(time.time_ns(), _latest_ns(session) + 1)
+
+
+def _for_each(session: Connection, statement: Any, paths: Iterable[str]) -> None:
+    """Run a statement for each path, which it has as the parameter `at`."""
+    if rows := [{"at": path} for path in paths]:
+        session.execute(statement, rows)
+
+
+def _register(session: Connection, files: Iterable[tuple[Unit, File]]) -> None:
+    now = time.time_ns()
+    rows = [
+        asdict(unit) | {"path": file.path, "since_ns": now, "published": False}
+        for unit, file in files
+    ]
+    if rows:
+        session.execute(insert(FILES), rows)
+
+
+def _publish(session: Connection, changes: Iterable[CatalogChange]) -> None:
+    now, generation = _next_ns(session), session.execute(LATEST_GENERATION).scalar_one()
+    for number, change in enumerate(changes, generation + 1):
+        current = select(FILES.c.path).where(_is_of(FILES, change.unit), IS_CURRENT)
+        paths = set(session.execute(current).scalars())
+        _supersede(session, sorted(paths.difference(change.unchanged)), now)
+        _mark_published(session, change.files, now)
+        values = {"facts": json.dumps(change.facts), "generation": number}
+        done = session.execute(update(UNITS).where(_is_of(UNITS, change.unit)).values(values))
+        if not done.rowcount:
+            session.execute(insert(UNITS).values(asdict(change.unit) | values))
+
+
+def _mark_published(session: Connection, files: Iterable[File], now_ns: int) -> None:
     """Mark registered files as published, with their content."""
-    database.executemany(
-        "update giscope_files set published = true, size = ?, xxh3 = ?, rows = ? where path = ?",
-        [(*file.content, file.rows, file.path) for file in files],
-    )
+    rows = [
+        {"at": file.path, **file.content._asdict(), "rows": file.rows, "since_ns": now_ns}
+        for file in files
+    ]
+    if rows:
+        session.execute(
+            update(FILES).where(FILES.c.path == bindparam("at")).values(published=True), rows
+        )
 
 
-def _supersede(database: Session, paths: Iterable[str], now_ns: int) -> None:
-    database.executemany(
-        "update giscope_files set superseded_ns = ? where path = ?",
-        [(now_ns, path) for path in paths],
-    )
+def _supersede(session: Connection, paths: Iterable[str], now_ns: int) -> None:
+    is_it = FILES.c.path == bindparam("at")
+    _for_each(session, update(FILES).where(is_it).values(superseded_ns=now_ns), paths)
 
 
-def _mark_units_changed(database: Session, path: str) -> None:
+def _mark_units_changed(session: Connection, path: str) -> None:
     """Raise the generation of a merged file's units, so that readers load them again."""
-    database.execute(
-        f"""update giscope_units set generation = 1 + ({LATEST_GENERATION}) where exists (
-        select 1 from giscope_stored as stored where stored_in = ? and stored.kind
-        = giscope_units.kind and stored.network = giscope_units.network
-        and stored.name = giscope_units.name)""",
-        (path,),
-    )
+    of_unit = [UNITS.c[name] == STORED.c[name] for name in ("kind", "network", "name")]
+    has_rows = select(STORED.c.path).where(STORED.c.stored_in == path, *of_unit).exists()
+    generation = session.execute(LATEST_GENERATION).scalar_one() + 1
+    session.execute(update(UNITS).where(has_rows).values(generation=generation))
 
 
-def _read_units(database: Session, key: tuple[str, str]) -> list[PublishedUnit]:
-    """Return the published units of a (kind, network), by name."""
+def _read_units(session: Connection, kind: str, network: str) -> list[PublishedUnit]:
+    """Return the published units of a kind and network, by name."""
     contents: dict[str, dict[str, Content]] = defaultdict(dict)
     stored_in: dict[str, dict[str, Content]] = defaultdict(dict)
-    for name, path, size, xxh3 in database.execute(
-        f"""select name, path, size, xxh3 from giscope_files
-        where kind = ? and network = ? and {IS_CURRENT} order by path""",
-        key,
+
+    def of_group(table: Table) -> ColumnElement[bool]:
+        return and_(table.c.kind == kind, table.c.network == network)
+
+    files = select(FILES.c.name, *(FILES.c[name] for name in FILE))
+    for name, path, *content in session.execute(
+        files.where(of_group(FILES), IS_CURRENT).order_by(FILES.c.path)
     ):
-        contents[name][path] = stored_in[name][path] = Content(size, xxh3)
-    for name, path, size, xxh3, merged, merged_size, merged_xxh3 in database.execute(
-        """select stored.name, stored.path, stored.size, stored.xxh3, files.path, files.size,
-        files.xxh3 from giscope_stored as stored join giscope_files as files
-        on files.path = stored_in where stored.kind = ? and stored.network = ?
-        order by stored.path""",
-        key,
-    ):
+        contents[name][path] = stored_in[name][path] = Content(*content)
+    stored = (
+        select(STORED.c.name, *(STORED.c[name] for name in FILE), *(FILES.c[name] for name in FILE))
+        .where(of_group(STORED), FILES.c.path == STORED.c.stored_in)
+        .order_by(STORED.c.path)
+    )
+    for name, path, size, xxh3, merged, *content in session.execute(stored):
         contents[name][path] = Content(size, xxh3)
-        stored_in[name][merged] = Content(merged_size, merged_xxh3)
+        stored_in[name][merged] = Content(*content)
+    units = select(UNITS.c.name, UNITS.c.facts).where(of_group(UNITS)).order_by(UNITS.c.name)
     return [
-        PublishedUnit(Unit(*key, name), contents[name], json.loads(facts), stored_in[name])
-        for name, facts in database.execute(
-            "select name, facts from giscope_units where kind = ? and network = ? order by name",
-            key,
-        )
+        PublishedUnit(Unit(kind, network, name), contents[name], json.loads(facts), stored_in[name])
+        for name, facts in session.execute(units)
     ]

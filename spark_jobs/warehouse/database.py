@@ -1,6 +1,6 @@
-"""The SQL databases that can hold a catalog: an SQLite file, or PostgreSQL.
+"""The SQL databases that can hold a catalog: an SQLite file, or PostgreSQL for several hosts.
 
-PostgreSQL lets several hosts write. Both take the same SQL here, with ? for values.
+SQLAlchemy writes the SQL. Transactions and locks differ, and are here.
 """
 
 from __future__ import annotations
@@ -8,20 +8,50 @@ from __future__ import annotations
 import errno
 import fcntl
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    Select,
+    create_engine,
+    delete,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.secret_files import secret_of
+from spark_jobs.warehouse.catalog_tables import (
+    FENCES,
+    FILES,
+    ICEBERG_TABLES,
+    LAYOUT,
+    NAMESPACE,
+    NAMESPACES,
+    OWN_TABLES,
+    SCHEMA,
+)
 from spark_jobs.warehouse.disk import file_name
 
-if TYPE_CHECKING:
-    import psycopg
-
+CATALOG, LOCKS = "catalog.sqlite", "_locks"
+"""The names of the catalog's file and of the folder of locks, in the warehouse's root."""
+CATALOG_VARIABLE = "GISCOPE_CATALOG"
+"""The environment variable with the URI of the catalog's database."""
 PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
 """The environment variable with PostgreSQL's password, if the URI has none.
 
@@ -39,149 +69,130 @@ ERRNO_BY_CODE = {
 """The operating system's error number for each SQLite result code."""
 
 
-FENCES = """create table if not exists giscope_fences (
-    name text not null primary key, number bigint not null)"""
-"""The table that counts how often each lock was taken over from a process that had not released it.
-
-See Fences.
-"""
-
-
-class Session(Protocol):
-    """The operations of a transaction."""
-
-    def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
-        """Run a statement; fetchall() and fetchone() of the result return a query's rows."""
-
-    def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
-        """Run a statement once for each row of values."""
-
-
-class Database(Protocol):
-    """A database with the catalog's tables, which it creates when it is first written to.
+class Database(ABC):
+    """A database with the catalog's tables, which it creates when it is first opened.
 
     location: the name that messages give it. in_warehouse: whether it lies in the warehouse.
     """
 
-    location: str
-    in_warehouse: bool
+    begin = "begin"
+    """The statement that begins a transaction."""
 
-    def version(self) -> int | None:
-        """Return a number that changes with each change by others; None if there is no database."""
+    def __init__(self, engine: Engine, location: str, in_warehouse: bool):
+        self._engine, self.location, self.in_warehouse = engine, location, in_warehouse
+        self._lock = RLock()
+        self._open: Connection | None = None
 
-    def reading(self) -> Any:
-        """Return a context with a Session that sees committed data. The database must exist."""
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether there is a database; if not, the first transaction makes it."""
 
-    def transaction(self) -> Any:
-        """Return a context with a Session for one transaction.
-
-        At the context's end the transaction is on disk. One transaction runs at a time. Raises
-        UserError, and changes nothing, if another process took over a lock that this process holds.
-        """
-
-    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Any:
+    @abstractmethod
+    def locked(
+        self, name: str, wait: Callable[[], None] | None = None
+    ) -> AbstractContextManager[None]:
         """Return a context that one process at a time enters, for each name.
 
         wait() is called before the process waits for another one.
         """
 
+    @abstractmethod
+    def _has_tables(self, connection: Connection) -> bool:
+        """Return whether the database has the tables of this version."""
 
-class Fences:
-    """The locks that this process holds, and the number of each in giscope_fences at that time.
+    @abstractmethod
+    def _error(self, error: SQLAlchemyError) -> Exception:
+        """Return an error of the database as one that names its place."""
 
-    A lock in an object store, or of a server whose connection broke, can pass to another process
-    while its holder is stopped. The other process raises the number. A transaction of the first
-    process then finds a number that it does not expect, and is refused. The number is a fencing
-    token.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[str, int] = {}
+    @abstractmethod
+    def _check_locks(self, session: Connection) -> None:
+        """Raise UserError if another process took over a lock that this process holds."""
 
     @contextmanager
-    def holding(self, name: str, number: int) -> Iterator[None]:
-        """Make transactions depend on a lock with this number."""
-        self._held[name] = number
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that sees committed data. The database must exist."""
+        with self._lock, self._errors_translated():
+            yield self._connection()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction, which is on disk when the context ends.
+
+        One transaction runs at a time. Raises UserError, and changes nothing, if another process
+        took over a lock that this process holds.
+        """
+        with self._lock, self._errors_translated():
+            connection = self._connection()
+            with self._begun(connection):
+                self._check_locks(connection)
+                yield connection
+
+    def close(self) -> None:
+        """Close the database; the next operation opens it again."""
+        with self._lock:
+            if self._open:
+                self._open.close()
+            self._open = None
+
+    def _connection(self) -> Connection:
+        if self._open is None or self._open.invalidated:
+            self._open = self._engine.connect()
+            if not self._has_tables(self._open):
+                with self._begun(self._open):
+                    self._make_tables(self._open)
+        return self._open
+
+    def _make_tables(self, session: Connection) -> None:
+        SCHEMA.create_all(session)
+        namespace = {"catalog_name": CATALOG_NAME, "namespace": NAMESPACE, "property_key": "exists"}
+        if not session.execute(select(NAMESPACES).filter_by(**namespace)).first():
+            session.execute(insert(NAMESPACES).values(**namespace, property_value="true"))
+        if "listed" in {column["name"] for column in inspect(session).get_columns(FILES.name)}:
+            # An earlier version marked the files that Iceberg shows; now its tables are made again.
+            session.exec_driver_sql(f"alter table {FILES.name} drop column listed")
+            session.execute(delete(ICEBERG_TABLES).where(OWN_TABLES))
+
+    @contextmanager
+    def _begun(self, session: Connection) -> Iterator[None]:
+        session.exec_driver_sql(self.begin)
         try:
             yield
-        finally:
-            del self._held[name]
-
-    def check(self, session: Session, location: str, lock_clause: str = "") -> None:
-        """Raise UserError if another process took over a lock that this process holds.
-
-        lock_clause: the end of the query that reads the numbers.
-        """
-        for name, number in [*self._held.items()]:
-            if fence_number(session, name, lock_clause) != number:
-                raise UserError(
-                    f"{location}: this job was stopped for so long that another took over its lock "
-                    f"{name!r}: nothing of this change is published; run it again"
-                )
-
-
-def fence_number(session: Session, name: str, lock_clause: str = "") -> int:
-    """Return how often a lock was taken over.
-
-    lock_clause: the end of the query.
-    """
-    query = f"select number from giscope_fences where name = ? {lock_clause}"
-    found = session.execute(query, (name,)).fetchone()
-    return found[0] if found else 0
-
-
-def increment_fence(session: Session, name: str) -> int:
-    """Count that a lock was taken over; return the new count."""
-    session.execute(
-        """insert into giscope_fences values (?, 1)
-        on conflict (name) do update set number = giscope_fences.number + 1""",
-        (name,),
-    )
-    return fence_number(session, name)
-
-
-class SQLite:
-    """An SQLite file; its locks are files in a folder.
-
-    The file is created when it is first written to. Its user_version is the number of statements of
-    `tables` that were run on it. Each statement may be repeated. Later versions of giscope have
-    more statements.
-    """
-
-    def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
-        self._path, self._locks, self._tables = path, locks, tables
-        self.location, self.in_warehouse = str(path), True
-        self._lock = RLock()
-        self._open: sqlite3.Connection | None = None
-
-    def version(self) -> int | None:
-        """Implement Database.version."""
-        if self._open is None and not self._path.exists():
-            return None
-        with self._lock, self._translated_errors():
-            (version,) = self._open_connection("rw").execute("pragma data_version").fetchone()
-        return version
+            session.exec_driver_sql("commit")
+        except BaseException:
+            with suppress(SQLAlchemyError):  # the connection may be broken
+                session.exec_driver_sql("rollback")
+            raise
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """Implement Database.reading."""
-        with self._lock, self._translated_errors():
-            yield self._open_connection("rw")
+    def _errors_translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise self._error(error) from error
+
+
+class SQLite(Database):
+    """An SQLite file; its locks are files in a folder."""
+
+    begin = "begin immediate"
+
+    def __init__(self, path: Path, locks: Path):
+        """Use the file at a path, which the first transaction makes."""
+        super().__init__(
+            create_engine("sqlite://", **_SETTINGS, creator=self._connect), str(path), True
+        )
+        self._path, self._locks = path, locks
+
+    def exists(self) -> bool:
+        """Implement Database.exists."""
+        return self._open is not None or self._path.exists()
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[Connection]:
         """Implement Database.transaction."""
-        with self._lock, self._translated_errors():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            database = self._open_connection("rwc")
-            database.execute("begin immediate")
-            try:
-                yield database
-                database.execute("commit")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("rollback")
-                raise
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with super().transaction() as session:
+            yield session
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
@@ -196,147 +207,123 @@ class SQLite:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def close(self) -> None:
-        """Close the file; the next operation opens it again."""
-        with self._lock:
-            if self._open:
-                self._open.close()
-            self._open = None
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"file:{quote(str(self._path.absolute()))}"
+        return sqlite3.connect(
+            uri, LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True
+        )
 
-    def _open_connection(self, mode: str) -> sqlite3.Connection:
-        if self._open is None:
-            uri = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
-            connection = sqlite3.connect(
-                uri, LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True
-            )
-            (done,) = connection.execute("pragma user_version").fetchone()
-            if done < len(self._tables):
-                connection.execute("begin immediate")
-                for statement in self._tables:
-                    connection.execute(statement)
-                connection.execute(f"pragma user_version = {len(self._tables)}")
-                connection.execute("commit")
-            self._open = connection
-        return self._open
+    def _check_locks(self, session: Connection) -> None:
+        pass  # the operating system releases them when the process ends, and not before
 
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Raise SQLite's errors as errors of the file."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            number = ERRNO_BY_CODE.get(primary)
-            if number is None:
-                raise UserError(f"{self._path}: {error}") from error
-            raise OSError(number, str(error), str(self._path)) from error
+    def _has_tables(self, connection: Connection) -> bool:
+        return connection.exec_driver_sql("pragma user_version").scalar_one() >= LAYOUT
+
+    def _make_tables(self, session: Connection) -> None:
+        super()._make_tables(session)
+        session.exec_driver_sql(f"pragma user_version = {LAYOUT}")
+
+    def _error(self, error: SQLAlchemyError) -> Exception:
+        cause = getattr(error, "orig", None) or error
+        primary = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        number = ERRNO_BY_CODE.get(primary)
+        if number is None:
+            return UserError(f"{self._path}: {cause}")
+        return OSError(number, str(cause), str(self._path))
 
 
-class PostgreSQL:
-    """A PostgreSQL database; its locks are the server's advisory locks, which hold among hosts."""
+class PostgreSQL(Database):
+    """A PostgreSQL database; its locks are the server's advisory locks, which hold among hosts.
 
-    def __init__(self, uri: str, tables: tuple[str, ...], changes: str):
-        """Use the database of a URI.
+    The server releases a lock when its connection breaks, and the holder does not notice. So every
+    holder raises the lock's number in giscope_fences, a fencing token. A transaction of an earlier
+    holder finds a number that it does not expect, and is refused.
+    """
 
-        changes: a query for a number that grows with each change that matters.
-        """
-        self._uri, self._tables, self._changes = uri, (*tables, FENCES), changes
-        parts = urlsplit(uri)
-        self.location, self.in_warehouse = f"{parts.hostname or 'localhost'}{parts.path}", False
-        self._fences = Fences()
-        self._lock = RLock()
-        self._open: psycopg.Connection | None = None
+    def __init__(self, url: URL):
+        """Use the database of a URL."""
+        if not url.password:
+            url = url.set(password=secret_of(PASSWORD_VARIABLE))
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), **_SETTINGS)
+        super().__init__(engine, f"{url.host or 'localhost'}/{url.database}", in_warehouse=False)
+        self._held: dict[str, int] = {}
+        """The locks that this process holds, and the number of each at that time."""
 
-    def version(self) -> int | None:
-        """Implement Database.version."""
-        with self.reading() as session:
-            (version,) = session.execute(self._changes).fetchone()
-        return version
-
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """Implement Database.reading."""
-        with self._lock, self._translated_errors():
-            yield _Placeholders(self._open_connection())
-
-    @contextmanager
-    def transaction(self) -> Iterator[Session]:
-        """Implement Database.transaction."""
-        with self._lock, self._translated_errors():
-            database = self._open_connection()
-            with database.transaction():
-                database.execute("select pg_advisory_xact_lock(hashtext('giscope transaction'))")
-                session = _Placeholders(database)
-                self._fences.check(session, f"catalog at {self.location}", "for share")
-                yield session
+    def exists(self) -> bool:
+        """Implement Database.exists."""
+        return True
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """Implement Database.locked.
-
-        The server releases a lock when its connection breaks, and the holder does not notice. So
-        every holder raises the lock's number.
-        """
-        import psycopg
-
-        key = (f"giscope lock {name}",)
-        with self._translated_errors():
+        """Implement Database.locked."""
+        key = func.hashtextextended(f"giscope lock {name}", 0)
+        with self._errors_translated():
             with self._lock:
-                self._open_connection()
-            connection = self._new_connection()
-            try:
-                tried = connection.execute(
-                    "select pg_try_advisory_lock(hashtextextended(%s, 0))", key
-                )
-                if tried.fetchone() != (True,):
+                self._connection()
+            with self._engine.connect() as connection:
+                if not connection.scalar(select(func.pg_try_advisory_lock(key))):
                     if wait:
                         wait()
-                    connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
-                with connection.transaction():
-                    number = increment_fence(_Placeholders(connection), name)
-                with self._fences.holding(name, number):
+                    connection.execute(select(func.pg_advisory_lock(key)))
+                with self._begun(connection):
+                    self._held[name] = _taken_again(connection, name)
+                try:
                     yield
-            finally:
-                with suppress(psycopg.Error):
-                    connection.close()
+                finally:
+                    del self._held[name]
 
-    def _open_connection(self) -> psycopg.Connection:
-        if self._open is None or self._open.closed:
-            self._open = self._new_connection()
-            with self._open.transaction():
-                self._open.execute("select pg_advisory_xact_lock(hashtext('giscope tables'))")
-                for statement in self._tables:
-                    self._open.execute(statement)
-        return self._open
+    def _check_locks(self, session: Connection) -> None:
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtext("giscope transaction"))))
+        for name, number in [*self._held.items()]:
+            if session.scalar(_number(name).with_for_update(read=True)) != number:
+                raise UserError(
+                    f"catalog at {self.location}: this job was stopped for so long that another "
+                    f"took over its lock {name!r}: nothing of this change is published; run it "
+                    "again"
+                )
 
-    def _new_connection(self) -> psycopg.Connection:
-        import psycopg
+    def _has_tables(self, connection: Connection) -> bool:
+        return False  # creating them again does nothing
 
-        uri = self._uri.replace("postgresql+psycopg", "postgresql", 1)
-        connection = None if urlsplit(uri).password else secret_of(PASSWORD_VARIABLE)
-        return psycopg.connect(uri, autocommit=True, password=connection)
+    def _make_tables(self, session: Connection) -> None:
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtext("giscope tables"))))
+        super()._make_tables(session)
 
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Raise the server's errors as a UserError of one line, without the URI's password."""
-        import psycopg
-
-        try:
-            yield
-        except psycopg.Error as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UserError(f"catalog at {self.location}: {reason}") from error
+    def _error(self, error: SQLAlchemyError) -> Exception:
+        cause = getattr(error, "orig", None) or error
+        reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+        return UserError(f"catalog at {self.location}: {reason}")
 
 
-class _Placeholders:
-    """A connection to PostgreSQL that takes ? for values."""
+_SETTINGS: dict[str, Any] = {"poolclass": NullPool, "isolation_level": "AUTOCOMMIT"}
+"""Settings of all engines: connections are kept by Database, which begins transactions itself."""
 
-    def __init__(self, connection: psycopg.Connection):
-        self._open_connection = connection
 
-    def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
-        return self._open_connection.execute(query.replace("?", "%s"), values)
+def database_of(root: Path, uri: str | None = None) -> Database:
+    """Return the database of a warehouse's catalog.
 
-    def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
-        with self._open_connection.cursor() as cursor:
-            cursor.executemany(query.replace("?", "%s"), list(rows))
+    This is the PostgreSQL database of the URI or, without a URI, a file in the warehouse. Raises
+    UserError if the URI is not of PostgreSQL.
+    """
+    if not uri:
+        return SQLite(root / CATALOG, root / LOCKS)
+    with suppress(ArgumentError):
+        url = make_url(uri)
+        if url.get_backend_name() == "postgresql":
+            return PostgreSQL(url)
+    raise UserError(f"{CATALOG_VARIABLE}: must be postgresql://USER@HOST/DATABASE")
+
+
+def _number(name: str) -> Select[Any]:
+    return select(FENCES.c.number).where(FENCES.c.name == name)
+
+
+def _taken_again(session: Connection, name: str) -> int:
+    """Raise the number of a lock; return the new number."""
+    number = (session.scalar(_number(name)) or 0) + 1
+    values = {"name": name, "number": number}
+    if number == 1:
+        session.execute(insert(FENCES).values(values))
+    else:
+        session.execute(update(FENCES).where(FENCES.c.name == name).values(values))
+    return number

@@ -9,34 +9,49 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import count, pairwise
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
-from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+    write_manifest_list,
+)
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import (
-    CommitTableResponse,
-    CreateTableTransaction,
-    StagedTable,
-    TableProperties,
-    Transaction,
-)
+from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import RemoveSnapshotsUpdate
-from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    update_table_metadata,
+)
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -56,8 +71,9 @@ from pyiceberg.types import (
 from schemas import Table
 from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse.catalog import NAMESPACE, File, TableUpdate
-from spark_jobs.warehouse.path_io import PathIO
+from spark_jobs.warehouse.catalog import File, FileChanges
+from spark_jobs.warehouse.catalog_tables import NAMESPACE
+from spark_jobs.warehouse.path_io import PathFile, PathIO
 from spark_jobs.warehouse.targets import Partition
 
 MAX_PREVIOUS_METADATA = 8
@@ -71,6 +87,8 @@ A manifest of the next class has MERGE_FACTOR times as many files. So planning a
 cheap with years of days. If all manifests were merged each time, every file's entry would be
 written again.
 """
+FORMAT_VERSION: Final = 2
+COMPRESSION: Final = "deflate"
 FIRST_PARTITION_ID = 1000
 EPOCH = date(1970, 1, 1)
 NS_PER_MS = 1_000_000
@@ -88,6 +106,28 @@ ICEBERG_TYPES: dict[pa.DataType, IcebergType] = {
 }
 
 
+@dataclass(frozen=True)
+class TableUpdate:
+    """An order to write the next metadata of an Iceberg table.
+
+    - table: the table's name
+    - root: the warehouse's root, absolute
+    - location: the location of the present metadata; None for a new table
+    - changes: what the next snapshot adds and removes
+    - replaced_ns: snapshots that were replaced before this time are dropped (ns since 1970)
+    - made_ns: snapshots that were made up to this time, and replaced at any time, are dropped, too
+    - properties: table properties to set
+    """
+
+    table: str
+    root: str
+    location: str | None
+    changes: FileChanges
+    replaced_ns: int
+    made_ns: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
 class WrittenMetadata(NamedTuple):
     """The location of a table's next metadata, and files that only its earlier metadata needed."""
 
@@ -97,34 +137,66 @@ class WrittenMetadata(NamedTuple):
 
 def write_metadata(update: TableUpdate) -> WrittenMetadata:
     """Write a table's next metadata; nobody reads them until the catalog points there."""
-    table, catalog = TABLES[update.table], _MetadataWriter()
+    table = TABLES[update.table]
     folder = f"{update.root}/{table.name}"
-    current = catalog.load(folder, update.location) if update.location else None
-    transaction: Transaction
-    if current:
-        transaction = _CachedTransaction(current)
-        if _columns(schema_of(table)) - _columns(current.schema()):
-            with transaction.update_schema() as evolving:
-                for former, name in renamed_columns(
-                    table.name, current.schema().column_names
-                ).items():
-                    evolving.rename_column(former, name)
-            with transaction.update_schema() as evolving:
-                evolving.union_by_name(schema_of(table))
-            transaction.set_properties(_name_mapping(table, transaction.table_metadata.schema()))
-    else:
-        transaction = _CreateTransaction(catalog.new(table, folder))
-    _add_snapshot(transaction, table, update)
-    if update.properties.items() - transaction.table_metadata.properties.items():
-        transaction.set_properties({**update.properties})
-    expired = _expired_snapshots(transaction.table_metadata, update)
-    if expired:
-        transaction._stage((RemoveSnapshotsUpdate(snapshot_ids=expired),))  # type: ignore[call-arg]
-    previous = copy(current)  # the commit changes it
-    after = transaction.commit_transaction()
-    return WrittenMetadata(
-        after.metadata_location, sorted(_unneeded_files(previous, after) if previous else ())
+    before = load_table(update.location) if update.location else None
+    metadata = _with_present_columns(table, before) if before else _new_metadata(table, folder)
+    properties = dict(update.properties.items() - metadata.properties.items())
+    expired = _expired_snapshots(metadata, update)
+    if before and metadata is before.metadata and not (update.changes or properties or expired):
+        return WrittenMetadata(before.metadata_location, [])
+    after = update_table_metadata(
+        metadata,
+        (
+            SetPropertiesUpdate(updates={**PROPERTIES, **properties}),
+            *_snapshot_updates(metadata, folder, update),
+            *([RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})] if expired else []),
+        ),
+        metadata_location=update.location,
     )
+    version = (
+        int(update.location.rpartition("/")[2].partition("-")[0]) + 1 if update.location else 0
+    )
+    location = f"{folder}/metadata/{version:05d}-{uuid4()}.metadata.json"
+    ToOutputFile.table_metadata(after, PathFile(location))
+    unneeded = _unneeded_files(before, _table(after, location)) if before else set()
+    return WrittenMetadata(location, sorted(unneeded))
+
+
+def _next_version(location: str | None) -> int:
+    return int(location.rpartition("/")[2].partition("-")[0]) + 1 if location else 0
+
+
+def _new_metadata(table: Table, folder: str) -> TableMetadata:
+    """Return the metadata of a table without snapshots."""
+    schema = schema_of(table)
+    fields = [
+        PartitionField(
+            schema.find_field(column.name).field_id,
+            FIRST_PARTITION_ID + n,
+            IdentityTransform(),
+            column.name,
+        )
+        for n, column in enumerate(table.partitions)
+    ]
+    properties = {**_name_mapping(table, schema), "comment": f"one row is {table.row}"}
+    return new_table_metadata(
+        schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, folder, properties
+    )
+
+
+def _with_present_columns(table: Table, current: IcebergTable) -> TableMetadata:
+    """Return a table's metadata with the columns of its present schema, and their comments."""
+    if not _columns(schema_of(table)) - _columns(current.schema()):
+        return current.metadata
+    transaction = current.transaction()
+    with transaction.update_schema() as evolving:
+        for former, name in renamed_columns(table.name, current.schema().column_names).items():
+            evolving.rename_column(former, name)
+    with transaction.update_schema() as evolving:
+        evolving.union_by_name(schema_of(table))
+    transaction.set_properties(_name_mapping(table, transaction.table_metadata.schema()))
+    return transaction.table_metadata
 
 
 def schema_of(table: Table) -> Schema:
@@ -154,8 +226,8 @@ def _columns(schema: Schema) -> set[tuple[str, str, str | None]]:
 def _name_mapping(table: Table, schema: Schema) -> dict[str, str]:
     """Return the property by which readers find columns in files, by today's and former names."""
     mapping = schema.name_mapping.model_dump()
-    for field in mapping:
-        field["names"] = stored_names(table.name, field["names"])
+    for column in mapping:
+        column["names"] = stored_names(table.name, column["names"])
     return {TableProperties.DEFAULT_NAME_MAPPING: json.dumps(mapping)}
 
 
@@ -169,57 +241,145 @@ def _iceberg_type(type_: pa.DataType, ids: Iterator[int]) -> IcebergType:
     return ICEBERG_TYPES[type_]
 
 
-def _add_snapshot(transaction: Transaction, table: Table, update: TableUpdate) -> None:
-    """Add a snapshot with the update's changes."""
-    changes = update.changes
-    if not (changes.add or changes.remove):
-        return
-    operation = Operation.OVERWRITE if changes.remove else Operation.APPEND
-    snapshot = _MergedSnapshot(operation, transaction, transaction._table.io)
-    spec = transaction.table_metadata.default_spec_id
-    for file in changes.add:
-        snapshot.append_data_file(_data_file(table, update.root, file, spec))
-    for file in changes.remove:
-        snapshot.delete_data_file(_data_file(table, update.root, file, spec))
-    snapshot.commit()
-
-
-def _data_file(table: Table, root: str, file: File, spec: int) -> DataFile:
-    found = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=f"{root}/{file.path}",
-        file_format=FileFormat.PARQUET,
-        partition=partition_of(table, file.path),
-        record_count=file.rows,
-        file_size_in_bytes=file.content.size,
+def _snapshot_updates(
+    metadata: TableMetadata, folder: str, update: TableUpdate
+) -> list[AddSnapshotUpdate | SetSnapshotRefUpdate]:
+    """Write the manifests of the next snapshot; return the updates that show it."""
+    if not update.changes:
+        return []
+    parent = metadata.current_snapshot()
+    writer = _ManifestWriter(metadata, folder)
+    added = [_data_file(metadata, update, file) for file in update.changes.add]
+    removed = {f"{update.root}/{file.path}" for file in update.changes.remove}
+    manifests, removed_entries = writer.without(
+        removed, parent.manifests(PathIO()) if parent else []
     )
-    found.spec_id = spec
-    return found
+    if added:
+        manifests.append(writer.write(map(_added_entry, added)))
+    manifests = writer.merged(manifests)
+    if removed_entries:
+        manifests.append(writer.write(removed_entries, are_deleted=True))
+    counts = SnapshotSummaryCollector()
+    for file in added:
+        counts.add_file(file, metadata.schema(), metadata.spec())
+    for entry in removed_entries:
+        counts.remove_file(entry.data_file, metadata.schema(), metadata.spec())
+    parent_id = parent.snapshot_id if parent else None
+    sequence_number = metadata.next_sequence_number()
+    path = f"{folder}/metadata/snap-{writer.snapshot_id}-0-{writer.uuid}.avro"
+    with write_manifest_list(
+        FORMAT_VERSION,
+        PathFile(path),
+        writer.snapshot_id,
+        parent_id,
+        sequence_number,
+        COMPRESSION,
+    ) as manifest_list:
+        manifest_list.add_manifests(manifests)
+    summary = update_snapshot_summaries(
+        Summary(Operation.OVERWRITE if removed else Operation.APPEND, **counts.build()),
+        parent.summary.additional_properties if parent and parent.summary else None,
+    )
+    snapshot = {
+        "snapshot-id": writer.snapshot_id,
+        "parent-snapshot-id": parent_id,
+        "sequence-number": sequence_number,
+        "manifest-list": path,
+        "summary": summary,
+        "schema-id": metadata.current_schema_id,
+    }
+    shown = {"ref-name": MAIN_BRANCH, "type": "branch", "snapshot-id": writer.snapshot_id}
+    return [
+        AddSnapshotUpdate.model_validate({"snapshot": snapshot}),
+        SetSnapshotRefUpdate.model_validate(shown),
+    ]
 
 
-class _MergedSnapshot(_OverwriteFiles):
-    """A snapshot with other files than the one before it, in few manifests."""
+class _ManifestWriter:
+    """Writes the manifests of a table's next snapshot."""
 
-    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        merger = _ManifestMergeManager(0, MERGE_FACTOR, True, self)
+    def __init__(self, metadata: TableMetadata, folder: str):
+        self.snapshot_id, self.uuid = metadata.new_snapshot_id(), uuid4()
+        self._metadata, self._folder, self._numbers = metadata, folder, count()
+
+    def write(self, entries: Iterable[ManifestEntry], are_deleted: bool = False) -> ManifestFile:
+        """Write a manifest of some files; are_deleted: they are not shown any more."""
+        path = f"{self._folder}/metadata/{self.uuid}-m{next(self._numbers)}.avro"
+        schema, spec = self._metadata.schema(), self._metadata.spec()
+        with write_manifest(
+            FORMAT_VERSION, spec, schema, PathFile(path), self.snapshot_id, COMPRESSION
+        ) as manifest:
+            for entry in entries:
+                if are_deleted:
+                    manifest.delete(entry)
+                elif entry.snapshot_id in (None, self.snapshot_id):
+                    manifest.add(entry)
+                else:
+                    manifest.existing(entry)
+        return manifest.to_manifest_file()
+
+    def without(
+        self, removed: set[str], manifests: list[ManifestFile]
+    ) -> tuple[list[ManifestFile], list[ManifestEntry]]:
+        """Return manifests of all files but the removed ones, and these files' entries."""
+        found: list[ManifestFile] = []
+        removed_entries: list[ManifestEntry] = []
+        for manifest in manifests:
+            if not _file_count(manifest):  # what an earlier snapshot removed
+                continue
+            if len(removed_entries) < len(removed):
+                entries = manifest.fetch_manifest_entry(PathIO())
+                others = [entry for entry in entries if entry.data_file.file_path not in removed]
+                if len(others) < len(entries):
+                    removed_entries += [
+                        entry for entry in entries if entry.data_file.file_path in removed
+                    ]
+                    found += [self.write(others)] if others else []
+                    continue
+            found.append(manifest)
+        return found, removed_entries
+
+    def merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """Return few manifests with the same files; see MERGE_FACTOR."""
         by_class: dict[int, list[ManifestFile]] = defaultdict(list)
         for manifest in manifests:
             by_class[_size_class(manifest)].append(manifest)
         for size_class in count():
-            if size_class > max(by_class):
+            if size_class > max(by_class, default=-1):
                 break
             if len(by_class[size_class]) >= MERGE_FACTOR:
-                merged = merger._create_manifest(
-                    manifests[0].partition_spec_id, by_class.pop(size_class)
+                parts = by_class.pop(size_class)
+                merged = self.write(
+                    entry for m in parts for entry in m.fetch_manifest_entry(PathIO())
                 )
                 by_class[max(_size_class(merged), size_class + 1)].append(merged)
         return [manifest for size_class in sorted(by_class) for manifest in by_class[size_class]]
 
 
+def _added_entry(file: DataFile) -> ManifestEntry:
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file)
+
+
+def _data_file(metadata: TableMetadata, update: TableUpdate, file: File) -> DataFile:
+    found = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{update.root}/{file.path}",
+        file_format=FileFormat.PARQUET,
+        partition=partition_of(TABLES[update.table], file.path),
+        record_count=file.rows,
+        file_size_in_bytes=file.content.size,
+    )
+    found.spec_id = metadata.default_spec_id
+    return found
+
+
 def _size_class(manifest: ManifestFile) -> int:
     """Return the size class of a manifest: its number of files in powers of MERGE_FACTOR."""
-    files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-    return max(0, files.bit_length() - 1) // MERGE_FACTOR_LOG2
+    return max(0, _file_count(manifest).bit_length() - 1) // MERGE_FACTOR_LOG2
+
+
+def _file_count(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
 
 
 def partition_of(table: Table, path: str) -> Record:
@@ -242,7 +402,12 @@ def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int
 
 def load_table(location: str) -> IcebergTable:
     """Return the table whose metadata are at a location."""
-    return _MetadataWriter().load(location.partition("/metadata/")[0], location)
+    return _table(FromInputFile.table_metadata(PathFile(location)), location)
+
+
+def _table(metadata: TableMetadata, location: str) -> IcebergTable:
+    name = metadata.location.rpartition("/")[2]
+    return IcebergTable((NAMESPACE, name), metadata, location, PathIO(), NoopCatalog(NAMESPACE))
 
 
 def files_of(location: str) -> set[str]:
@@ -334,73 +499,3 @@ def _manifest_files(table: IcebergTable, snapshot: Snapshot) -> set[str]:
 def sequence_number(snapshot: Snapshot) -> int:
     """Return the number that orders snapshots."""
     return snapshot.sequence_number or 0
-
-
-class _CachedTransaction(Transaction):
-    """A transaction that copies the metadata once a change.
-
-    PyIceberg copies them at each access, so that a commit's time grows with the number of
-    snapshots.
-    """
-
-    _cached: tuple[tuple[Any, ...], TableMetadata] | None = None
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        """The metadata with the transaction's changes."""
-        if self._cached is None or self._cached[0] is not self._updates:
-            self._cached = self._updates, super().table_metadata
-        return self._cached[1]
-
-
-class _CreateTransaction(_CachedTransaction, CreateTableTransaction):
-    """A _CachedTransaction for a new table."""
-
-
-class _MetadataWriter(MetastoreCatalog, NoopCatalog):
-    """A catalog that lists nothing: a commit writes metadata and returns their location."""
-
-    def __init__(self) -> None:
-        super().__init__("unlisted")
-
-    def new(self, table: Table, folder: str) -> StagedTable:
-        """Return a table that does not exist yet."""
-        schema = schema_of(table)
-        fields = [
-            PartitionField(
-                schema.find_field(column.name).field_id,
-                FIRST_PARTITION_ID + n,
-                IdentityTransform(),
-                column.name,
-            )
-            for n, column in enumerate(table.partitions)
-        ]
-        properties = {
-            **PROPERTIES,
-            **_name_mapping(table, schema),
-            "comment": f"one row is {table.row}",
-        }
-        metadata = new_table_metadata(
-            schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, folder, properties
-        )
-        return StagedTable((NAMESPACE, table.name), metadata, "", PathIO(), self)
-
-    def load(self, folder: str, location: str) -> IcebergTable:
-        """Return the table whose metadata are at a location."""
-        io = PathIO()
-        metadata = FromInputFile.table_metadata(io.new_input(location))
-        return IcebergTable((NAMESPACE, folder.rpartition("/")[2]), metadata, location, io, self)
-
-    def commit_table(
-        self, table: IcebergTable, requirements: Any, updates: Any
-    ) -> CommitTableResponse:
-        """Write a table's metadata after its updates."""
-        current = table if table.metadata_location else None
-        staged = self._update_and_stage_table(current, table.name(), requirements, updates)
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        return CommitTableResponse(
-            metadata=staged.metadata, **{"metadata-location": staged.metadata_location}
-        )
-
-    def _load_file_io(self, *_: Any, **__: Any) -> PathIO:
-        return PathIO()

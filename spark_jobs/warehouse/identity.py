@@ -15,10 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlalchemy import Connection, insert, select
+
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
-from spark_jobs.warehouse.catalog import CATALOG_VARIABLE
-from spark_jobs.warehouse.database import Database, Session
+from spark_jobs.warehouse.catalog_tables import FILES, IDENTITIES, UNITS
+from spark_jobs.warehouse.database import CATALOG_VARIABLE, Database
 from spark_jobs.warehouse.disk import sync
 
 MARK = "warehouse.json"
@@ -54,10 +56,9 @@ def read_mark(root: Path) -> Mark | None:
         ) from error
 
 
-def identity_of(session: Session) -> str | None:
+def identity_of(session: Connection) -> str | None:
     """Return the identity that a catalog has; None if no warehouse has claimed it."""
-    row = session.execute("select identity from giscope_catalog").fetchone()
-    return row[0] if row else None
+    return session.scalar(select(IDENTITIES.c.identity))
 
 
 class IdentityCheck:
@@ -82,7 +83,7 @@ class IdentityCheck:
 
     def check(self) -> None:
         """Raise UserError if warehouse and catalog do not belong together. Writes nothing."""
-        if self._database.version() is not None:
+        if self._database.exists():
             with self._database.reading() as session:
                 self._shared_identity(session)
         elif self._has_tables():
@@ -93,13 +94,13 @@ class IdentityCheck:
 
         Raises UserError if the catalog has an identity, or has anything.
         """
-        if self._database.version() is not None:
+        if self._database.exists():
             with self._database.reading() as session:
                 if identity_of(session) or _has_units(session):
                     self._refuse("is not empty: only an empty catalog can be rebuilt")
         self._has_tables = lambda: False
 
-    def __call__(self, session: Session) -> None:
+    def __call__(self, session: Connection) -> None:
         """Check as check() does, within a transaction.
 
         An empty catalog becomes this warehouse's.
@@ -112,10 +113,10 @@ class IdentityCheck:
             name = location.rpartition("/")[2] if self._database.in_warehouse else location
             identity = _write_mark(self._root, Mark(identity, name)).identity
         if identity_of(session) is None:
-            session.execute("insert into giscope_catalog values (?)", (identity,))
+            session.execute(insert(IDENTITIES).values(identity=identity))
         self._identity = identity
 
-    def _shared_identity(self, session: Session) -> str | None:
+    def _shared_identity(self, session: Connection) -> str | None:
         """Return the identity of both, or of the one that has it; None if neither has one.
 
         Raises UserError if they do not belong together.
@@ -144,12 +145,11 @@ class IdentityCheck:
             self._refuse_unknown(None)
         return identity
 
-    def _has_files_of(self, session: Session) -> bool:
+    def _has_files_of(self, session: Connection) -> bool:
         """Return whether any of some files that a catalog lists exists here, or it lists none."""
-        sample = session.execute(
-            f"select path from giscope_files where published limit {SAMPLED_FILES}"
-        ).fetchall()
-        return not sample or any((self._root / path).exists() for (path,) in sample)
+        query = select(FILES.c.path).where(FILES.c.published).limit(SAMPLED_FILES)
+        sample = session.scalars(query).all()
+        return not sample or any((self._root / path).exists() for path in sample)
 
     def _refuse_unknown(self, mark: Mark | None) -> None:
         self._refuse(f"does not know this warehouse: {self._remedy(mark)}")
@@ -178,8 +178,8 @@ def _rebuild_command(root: Path) -> str:
     return f"giscope maintain --warehouse {root} --rebuild-catalog"
 
 
-def _has_units(session: Session) -> bool:
-    return session.execute("select 1 from giscope_units limit 1").fetchone() is not None
+def _has_units(session: Connection) -> bool:
+    return session.scalar(select(UNITS.c.kind).limit(1)) is not None
 
 
 def _write_mark(root: Path, mark: Mark) -> Mark:

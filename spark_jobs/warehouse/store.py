@@ -33,9 +33,7 @@ too; the next job removes those that are still in the staging folder.
 from __future__ import annotations
 
 import datetime
-import json
 import os
-import sys
 import tempfile
 import time
 import weakref
@@ -46,39 +44,32 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import xxhash
-
-from schemas import NETWORKS, Table
-from schemas.former_names import FORMER_TABLES
+from schemas import Table
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import in_object_store, path_of, remove_all
+from spark_jobs.places import in_object_store, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans
 from spark_jobs.warehouse.catalog import (
-    CATALOG_VARIABLE,
     MERGED,
-    REST_VARIABLE,
-    REST_WAREHOUSE,
     CatalogChange,
     File,
-    FileChanges,
     MergedPart,
-    MetadataChange,
-    TableUpdate,
     UnitCatalog,
-    database_of,
 )
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
+from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import report_full_disk
 from spark_jobs.warehouse.facts import Facts
-from spark_jobs.warehouse.files import Written, content_and_rows, microseconds, to_datetime
+from spark_jobs.warehouse.files import Written, content_and_rows
+from spark_jobs.warehouse.history import HORIZON, History
+from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
 from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
 from spark_jobs.warehouse.targets import Partition, day_text, is_partition, table_name
-from spark_jobs.warehouse.units import Content, PublishedUnit, Unit, content_of
+from spark_jobs.warehouse.units import Content, PublishedUnit, Unit, content_of, fingerprint
 from spark_jobs.warehouse.views import create_views, may_read, register_object_store, write_views
 
 if TYPE_CHECKING:
@@ -90,28 +81,6 @@ PAGE = 4096
 """The smallest number of bytes that the catalog's database writes."""
 END_OF_TIME_NS = (1 << 63) - 1
 """A time later than any recorded time, also if a clock was ahead."""
-HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
-"""The unit whose facts hold the history horizon.
-
-A query can show the tables as they were at the horizon or later, not earlier. The facts are:
-
-- until_ns: what was superseded before this time is removed (ns since 1970)
-- erased_ns: the same for single tables: table -> time
-"""
-REST_CATALOG = Unit("made", "all", "REST catalog")
-"""The unit whose facts say which Iceberg metadata the REST catalog got last."""
-METADATA = "metadata"
-"""The folder of a table's Iceberg metadata, in the table's folder."""
-FACTS_BACKUP = Unit("made", "all", "facts kept")
-"""The unit that records which facts were last copied into the Iceberg table `networks`."""
-BACKED_UP_KINDS = ("network", "forgotten", "purged")
-"""The kinds of units whose facts cannot be recovered from files.
-
-These facts are copied into properties of the Iceberg table `networks`, so that a lost catalog can
-be rebuilt.
-"""
-FACTS_PREFIX = "giscope."
-"""The first part of the names of these table properties."""
 VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
 """The source code that the views depend on; a change there rebuilds the views."""
 
@@ -171,9 +140,9 @@ class Warehouse:
         self._database = database_of(root, uri)
         self._identity = IdentityCheck(root, self._database, lambda: any(self._all_files()))
         self._catalog = UnitCatalog(self._database, self._identity)
+        self._iceberg_tables = IcebergTables(root, self._catalog)
+        self._history = History(root, self._catalog, self._iceberg_tables)
         self._update_deferred, self._catalog_is_lost = False, catalog_is_lost
-        self.sync_error: UserError | None = None
-        """The error of the last synchronization of the REST catalog, if it failed."""
         self.too_many_orphans = False
         """True if the last clean-up found more orphans than it may remove unasked."""
         if catalog_is_lost:
@@ -217,15 +186,17 @@ class Warehouse:
         with report_full_disk(self.root, lambda: size + PAGE), self.locked("publish"):
             for change in for_catalog:
                 self._split_merged_files_of(change.unit)
-            now = time.time_ns()
-            self._storage.leave_to_catalog(
-                file.staged for change in changes for file in change.files
+            self._put_in_place(
+                [(c.unit, file) for c in changes for file in c.files],
             )
-            self._catalog.register(for_catalog, now)
-            self._storage.move_to_targets(
-                file.staged for change in changes for file in change.files
-            )
-            self._catalog.publish(for_catalog, now)
+            self._catalog.publish(for_catalog)
+
+    def _put_in_place(self, files: list[tuple[Unit, Written]]) -> None:
+        """Register units' new files, and move them to their targets."""
+        staged = [written.staged for _, written in files]
+        self._storage.leave_to_catalog(staged)
+        self._catalog.register([(unit, _file(written)) for unit, written in files])
+        self._storage.move_to_targets(staged)
 
     def unmerge(self, unit: Unit) -> PublishedUnit:
         """Split the merged files that hold rows of a unit; return the unit as it is then."""
@@ -324,27 +295,13 @@ class Warehouse:
         version_lock = self.lock_version()
         tables = [t for t in TABLES.values() if query is None or may_read(query, t.name)]
         names = [table.name for table in tables]
-        targets = self._catalog.paths(names, self._checked_time(as_of, names) if as_of else None)
+        at_ns = self._history.checked_ns(as_of, names) if as_of else None
+        targets = self._catalog.paths(names, at_ns)
         files = self._by_table(targets, self.root.resolve())
         connection = self.connect_to({table: files[table] for table in tables})
         if version_lock:
             weakref.finalize(connection, version_lock.close)
         return connection
-
-    def _checked_time(self, as_of: datetime.datetime, tables: Iterable[str]) -> int:
-        """Return a time in ns since 1970. Raises UserError if it is before the history horizon."""
-        horizon = self.published(HISTORY_HORIZON)
-        facts: dict[str, Any] = horizon.facts if horizon else {"until_ns": 0}
-        erased = facts.get("erased_ns", {})
-        until_ns = max([facts["until_ns"], *(erased.get(table, 0) for table in tables)])
-        ns = microseconds(as_of) * 1000
-        if ns < until_ns:
-            until = to_datetime(until_ns // 1000)
-            raise UserError(
-                f"{self.root}: the state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: files "
-                f"superseded before {until:%Y-%m-%d %H:%M:%S} UTC are removed"
-            )
-        return ns
 
     def lock_version(self) -> IO[bytes] | None:
         """Lock what is published now, so that its files stay until the returned file is closed.
@@ -399,8 +356,7 @@ class Warehouse:
                 self._write_views(self._by_table(intact, self.root.resolve()), now, tag)
                 self.record_built(VIEWS, inputs)
             before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
-            self._update_iceberg_tables(before_ns)
-        self._sync_rest_catalog()
+            self._iceberg_tables.follow(before_ns)
         with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
             self._remove_superseded(before_ns)
             self._storage.remove_temporary_files(before_ns)
@@ -422,13 +378,9 @@ class Warehouse:
 
     def _publish_merged(self, written: Written, paths: list[str]) -> bool:
         """Publish a merged file; return False if one of its parts was replaced meanwhile."""
-        merged = _file(written)
         with self.locked("publish"):
-            now = time.time_ns()
-            self._storage.leave_to_catalog([written.staged])
-            self._catalog.register([CatalogChange(Unit(MERGED, "all"), {}, [merged])], now)
-            self._storage.move_to_targets([written.staged])
-            return self._catalog.merge(merged, paths, now)
+            self._put_in_place([(MERGED, written)])
+            return self._catalog.merge(_file(written), paths)
 
     def _split_merged_file(self, path: str, content: Content) -> None:
         """Replace a merged file by files of its parts.
@@ -446,11 +398,10 @@ class Warehouse:
                 )
                 for unit, file in self._catalog.files_in_merged(path)
             ]
-            now = time.time_ns()
             self._storage.leave_to_catalog(file.staged for file in written.values())
-            self._catalog.register_split(parts, now)
+            self._catalog.register(parts)
             self._storage.move_to_targets(file.staged for file in written.values())
-            self._catalog.split(path, parts, now)
+            self._catalog.split(path, parts)
 
     def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
         """Merge small files, update all Iceberg tables, and remove superseded and orphan files.
@@ -460,18 +411,17 @@ class Warehouse:
         - Orphan files are removed as orphans.py allows. remove_orphans: remove them also if they
           are recent, or very many.
 
-        Returns counts of files. Also sets sync_error and too_many_orphans.
+        Returns counts of files. Also sets too_many_orphans.
         """
         merged, into = self.compact()
         before = self._all_files()
         with self.locked("views"):
-            self._catalog.drop_iceberg_tables(self.iceberg_mismatches())
+            self._iceberg_tables.make_again(self.iceberg_mismatches())
         self.update_views()
         with self.locked("views"):
-            self._update_iceberg_tables(0, TABLES)
-        self._sync_rest_catalog(force=True)
+            self._iceberg_tables.follow(0, TABLES)
         with self.locked("views"), self.locked("publish"):
-            known, metadata = self._catalog.known_files(), self._metadata_files()
+            known, metadata = self._catalog.known_files(), self._iceberg_tables.metadata_files()
             found = self._remove_orphans(remove_orphans)
         published, remaining = set(self._published_paths()), self._all_files()
         return [
@@ -488,36 +438,9 @@ class Warehouse:
             FileCount("merged files written", into, None),
         ]
 
-    def _metadata_files(self) -> set[str]:
-        """Return the metadata files of the Iceberg tables and of the REST catalog."""
-        from spark_jobs.warehouse.iceberg import files_of
-
-        prefix_length = len(str(self.root.resolve())) + 1
-        locations = self._catalog.metadata_locations().values()
-        synced = self.published(REST_CATALOG)
-        server_files = synced.facts["files"] if synced else []
-        return {
-            file[prefix_length:] for location in locations for file in files_of(location)
-        }.union(server_files)
-
     def iceberg_mismatches(self) -> dict[str, str]:
-        """Return a line for each Iceberg table that shows wrong files, by table.
-
-        The catalog's list is taken as right.
-        """
-        from spark_jobs.warehouse.iceberg import shown_files
-
-        found = {}
-        for table, location in self._catalog.metadata_locations().items():
-            if not location.startswith(f"{self.root.resolve()}/"):
-                continue  # the warehouse was moved: the next job rebuilds the table
-            shown, listed = shown_files(location), self._catalog.listed_files(table)
-            if shown != listed:
-                found[table] = (
-                    f"{self.root}: the Iceberg table {table} lacks {len(listed - shown):,} files "
-                    f"and has {len(shown - listed):,} others: giscope maintain makes a new one"
-                )
-        return found
+        """Return a line for each Iceberg table that shows wrong files; see IcebergTables."""
+        return self._iceberg_tables.mismatches()
 
     def _count_and_size(self, targets: Collection[str]) -> tuple[int, int]:
         return len(targets), self._total_size(targets)
@@ -533,77 +456,11 @@ class Warehouse:
         """Return every file in the tables' folders, Iceberg metadata included."""
         return {path for table in TABLES for path in self._storage.files_below(table)}
 
-    def _update_iceberg_tables(self, before_ns: int, also: Iterable[str] = ()) -> None:
-        """Update the Iceberg tables to what is published, and to the schemas.
-
-        Tables without changes are left out, unless `also` names them. Snapshots that were replaced
-        before before_ns are dropped.
-        """
-        locations = self._catalog.metadata_locations()
-        root = str(self.root.resolve())
-        if any(not location.startswith(f"{root}/") for location in locations.values()):
-            self._catalog.drop_all_iceberg_tables()  # the warehouse was moved
-            locations = {}
-        if former := FORMER_TABLES.keys() & locations:
-            self._catalog.drop_iceberg_tables(former)
-            locations = {name: at for name, at in locations.items() if name not in former}
-        new = [name for name in TABLES if name not in locations]
-        facts = self._facts_to_back_up()
-        inputs = fingerprint(facts)
-        backed_up = self.is_current(FACTS_BACKUP, inputs)
-        changes = {name: FileChanges() for name in (*also, *new)}
-        if not backed_up:
-            changes[NETWORKS.name] = FileChanges()
-        changes |= self._catalog.pending_changes()
-        self._write_iceberg_metadata(
-            [
-                TableUpdate(
-                    name,
-                    root,
-                    locations.get(name),
-                    change,
-                    before_ns,
-                    properties=facts if name == NETWORKS.name else {},
-                )
-                for name, change in changes.items()
-            ]
-        )
-        if not backed_up:
-            self.publish(FACTS_BACKUP, [], {"inputs": inputs})
-
-    def _facts_to_back_up(self) -> dict[str, str]:
-        """Return facts that no file has, as properties of the Iceberg table of the networks.
-
-        They let a lost catalog be rebuilt.
-        """
-        return {
-            f"{FACTS_PREFIX}{one.unit.kind}.{one.unit.network}.{one.unit.name}": json.dumps(
-                one.facts
-            )
-            for kind in BACKED_UP_KINDS
-            for one in self.published_units(kind)
-        }
-
     def read_iceberg_metadata(self) -> tuple[dict[str, set[str]], dict[Unit, dict[str, Any]]]:
-        """Return what the newest Iceberg metadata say, to rebuild a catalog that was lost.
-
-        Returns the files that they show, by table, and facts of units (see _facts_to_back_up).
-        """
-        from spark_jobs.warehouse.iceberg import read_newest
-
-        shown, facts = {}, {}
-        for table in TABLES:
-            names = [p for p in self._storage.files_below(table) if f"/{METADATA}/" in p]
-            found = read_newest(str(self.root.resolve()), names)
-            if found is None:
-                continue
-            shown[table], properties = found
-            for name, text in properties.items():
-                if name.startswith(FACTS_PREFIX):
-                    kind, _, rest = name.removeprefix(FACTS_PREFIX).partition(".")
-                    network, _, unit_name = rest.rpartition(".")
-                    facts[Unit(kind, network, unit_name)] = json.loads(text)
-        return shown, facts
+        """Return what the newest Iceberg metadata say; see iceberg_tables.read_lost."""
+        return read_lost(
+            self.root, {table: [*self._storage.files_below(table)] for table in TABLES}
+        )
 
     def restore(
         self, units: Mapping[Unit, tuple[dict[str, Any], list[str]]], staged: list[Written]
@@ -621,48 +478,8 @@ class Warehouse:
                 )
                 for unit, (facts, files) in units.items()
             ]
-            horizon = CatalogChange(HISTORY_HORIZON, {"until_ns": time.time_ns()}, [])
+            horizon = CatalogChange(HORIZON, {"until_ns": time.time_ns()}, [])
             self._catalog.restore([*changes, horizon])
-
-    def _write_iceberg_metadata(self, updates: list[TableUpdate]) -> None:
-        """Write the next metadata of Iceberg tables; set them all in one transaction."""
-        if not updates:
-            return
-        from spark_jobs.warehouse.iceberg import write_metadata
-
-        done = [(update, write_metadata(update)) for update in updates]
-        self._catalog.set_metadata(
-            {u.table: MetadataChange(u.location, new.location, u.changes) for u, new in done}
-        )
-        for _, new in done:
-            remove_all(map(path_of, new.unneeded))
-
-    def _sync_rest_catalog(self, force: bool = False) -> None:
-        """Synchronize a site's REST catalog, if there is one, with the Iceberg tables.
-
-        force: also if nothing changed. A failure is printed and kept in sync_error. It does not
-        stop the job, as no job of giscope reads the REST catalog.
-        """
-        uri, self.sync_error = os.environ.get(REST_VARIABLE), None
-        if not uri:
-            return
-        with self.locked("REST catalog"):
-            locations = self._catalog.metadata_locations()
-            inputs = fingerprint(uri, os.environ.get(REST_WAREHOUSE), sorted(locations.items()))
-            synced = self.published(REST_CATALOG)
-            if synced and synced.facts["inputs"] == inputs and not force:
-                return
-            from spark_jobs.warehouse.rest_catalog import sync_tables
-
-            try:
-                files = sync_tables(uri, locations)
-            except UserError as error:
-                self.sync_error = error
-                print(f"giscope: {error}; the next job tries again", file=sys.stderr)
-                return
-            root = f"{self.root.resolve()}/"
-            paths = sorted(file.removeprefix(root) for file in files)
-            self.publish(REST_CATALOG, [], {"inputs": inputs, "files": paths})
 
     def _write_views(
         self, tables: Mapping[Table, list[Path]], since_ns: int, tag: str | None
@@ -735,25 +552,20 @@ class Warehouse:
             pass  # this removes the staged files of killed jobs
         names = [table.name for table in tables]
         with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
-            self._update_iceberg_tables(END_OF_TIME_NS, names)
+            self._iceberg_tables.follow(END_OF_TIME_NS, names)
             self._remove_superseded(END_OF_TIME_NS, names)
             self._storage.remove_temporary_files(END_OF_TIME_NS)
             with self.locked("publish"):
                 self._remove_orphans()
-        self._sync_rest_catalog()
 
     def _remove_orphans(self, force: bool = False) -> Orphans:
         """Remove orphan files as orphans.py allows; return those that were found.
 
         force: the user asks to remove all of them. In an object store the recent ones stay even
-        then, because a job may be writing them. Iceberg metadata stay if the REST catalog cannot
-        be asked which of them it uses.
-        Sets too_many_orphans.
+        then, because a job may be writing them. Sets too_many_orphans.
         """
         known = self._catalog.known_files()
-        unknown = self._all_files() - known - self._metadata_files()
-        if self.sync_error:
-            unknown = {path for path in unknown if f"/{METADATA}/" not in path}
+        unknown = self._all_files() - known - self._iceberg_tables.metadata_files()
         min_age = timedelta(0) if force and not in_object_store(self.root) else orphans.MIN_AGE
         before_ns = time.time_ns() - min_age // timedelta(microseconds=1) * 1000
         old = self._storage.changed_before(unknown, before_ns)
@@ -764,39 +576,9 @@ class Warehouse:
         return found
 
     def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
-        """Remove files that were superseded before a time (ns since 1970).
-
-        First the Iceberg snapshots that show them are dropped. tables: only files of these tables.
-        """
         with self.locked("publish"):
-            removable = self._catalog.removable_files(before_ns)
-        if tables:
-            removable = {path: ns for path, ns in removable.items() if table_name(path) in tables}
-        if not removable:
-            return
-        root, locations = str(self.root.resolve()), self._catalog.metadata_locations()
-        last: dict[str, int] = {}
-        for path, since_ns in removable.items():
-            table = table_name(path)
-            last[table] = max(since_ns, last.get(table, 0))
-        self._write_iceberg_metadata(
-            [
-                TableUpdate(table, root, locations[table], FileChanges(), before_ns, since_ns)
-                for table, since_ns in last.items()
-            ]
-        )
-        until_ns = max(min(before_ns, time.time_ns()), *last.values())
-        self._record_history_horizon(until_ns, tables)
-        remove_all(self.root / path for path in removable)
-        self._catalog.forget_files(removable)
-
-    def _record_history_horizon(self, before_ns: int, tables: Collection[str]) -> None:
-        """Record that some or all tables can no longer be queried as of earlier times."""
-        horizon = self.published(HISTORY_HORIZON)
-        facts: dict[str, Any] = horizon.facts if horizon else {"until_ns": 0}
-        erased = facts.get("erased_ns", {}) | dict.fromkeys(tables, before_ns)
-        until_ns = facts["until_ns"] if tables else before_ns
-        self.publish(HISTORY_HORIZON, [], {"until_ns": until_ns, "erased_ns": erased})
+            removable = self._history.removable(before_ns, tables)
+        self._history.remove(removable, before_ns, tables)
 
     def metadata_locations(self) -> dict[str, str]:
         """Return the location of each Iceberg table's metadata, by table."""
@@ -845,11 +627,6 @@ class Warehouse:
         if all_bytes and content_of(self.root / target) != content:
             return "has other bytes than were published; remove it, and the next run makes it again"
         return None
-
-
-def fingerprint(*inputs: Any) -> str:
-    """Return a hash of inputs, which differs if any of them has changed."""
-    return xxhash.xxh3_64_hexdigest(repr(inputs).encode())
 
 
 def _purge_unit(network: str, table: Table) -> Unit:

@@ -72,6 +72,11 @@ class PublishedUnit:
         return tuple(sorted(self.stored_in))
 
 
+def fingerprint(*inputs: Any) -> str:
+    """Return a hash of inputs, which differs if any of them has changed."""
+    return xxhash.xxh3_64_hexdigest(repr(inputs).encode())
+
+
 def content_of(path: Path) -> Content:
     """Return a file's size and the hash of its bytes."""
     digest = xxhash.xxh3_64()

@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 from schemas import PACKETS, QUALITY, Table
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.tables.registry import ROWS
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
@@ -103,7 +103,7 @@ def main(days: int) -> None:
             day = FIRST + timedelta(n)
             published = seconds(partial(publish, warehouse, rows, day))
             shown = seconds(
-                partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run))
+                partial(warehouse._iceberg_tables.follow, time.time_ns() - int(KEPT * 1e9 * a_run))
             )
             if n in SHOWN or n == days:
                 views = seconds(warehouse.update_views)

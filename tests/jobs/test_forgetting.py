@@ -38,7 +38,8 @@ from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import search
-from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
+from spark_jobs.warehouse.catalog import UnitCatalog
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
 from spark_jobs.warehouse.search import Name, search_names
@@ -346,7 +347,7 @@ def interrupt_at_change(patch, at: int) -> list[int]:
             remove([path])
 
     patch.setattr(UnitCatalog, "_transaction", counted)
-    patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
+    patch.setattr("spark_jobs.warehouse.history.remove_all", counted_removal)
     return seen
 
 

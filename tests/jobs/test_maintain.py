@@ -24,7 +24,7 @@ from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse import compaction
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
@@ -300,7 +300,7 @@ STEPS = 21
 """Steps of merging two tables' files of three captures, then replacing one: a merged file is begun,
 moved and takes the place of others; two are split, each into three; the capture's own two files are
 published. The last one is not reached."""
-CALLS = (["replace"], ["register", "publish", "merge", "register_split", "split"])
+CALLS = (["replace"], ["register", "publish", "merge", "split"])
 """The steps' methods, of Path and of UnitCatalog."""
 
 

@@ -13,7 +13,7 @@ from many_days import write_captures
 
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.report.build import REPORT, bring_up_to_date
-from spark_jobs.warehouse.catalog import LOCKS
+from spark_jobs.warehouse.database import LOCKS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse

@@ -14,7 +14,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture, publish_network
 from spark_jobs.jobs.rebuild import rebuild
 from spark_jobs.warehouse import compaction
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 
 FILES = "--networks", str(NETWORKS_FILE)

@@ -9,7 +9,6 @@ from object_store import new_bucket, object_store
 
 from spark_jobs import places
 from spark_jobs.places import path_of
-from spark_jobs.warehouse import object_store_database
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,6 @@ def bucket(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     places._store.cache_clear()
-    monkeypatch.setattr(object_store_database, "COPY_TTL_S", 0)
     yield path_of(f"s3://{new_bucket(store)}")
     places._store.cache_clear()
 

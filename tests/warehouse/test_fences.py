@@ -24,7 +24,8 @@ from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import read_if_changed, write_if_unchanged
 from spark_jobs.warehouse import object_store_database
-from spark_jobs.warehouse.catalog import CATALOG, FileChanges, MetadataChange
+from spark_jobs.warehouse.catalog import MetadataChange
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
@@ -147,13 +148,16 @@ def test_metadata_that_another_job_changed_are_not_replaced(tmp_path):
     warehouse.update_views()
     before = warehouse._catalog.metadata_locations()["networks"]
     publish(warehouse, "BB")
-    changes = warehouse._catalog.pending_changes()["networks"]
+    until_ns = warehouse._catalog.latest_ns()
+    changes = warehouse._catalog.changes(until_ns)["networks"]
+    assert len(changes.add) == len(changes.remove) == 1
     for stale in (None, "elsewhere"):
         with pytest.raises(UserError, match="Iceberg table networks: another job changed it"):
-            warehouse._catalog.set_metadata({"networks": MetadataChange(stale, "new", changes)})
+            warehouse._catalog.set_metadata({"networks": MetadataChange(stale, "new")}, until_ns)
     assert warehouse._catalog.metadata_locations()["networks"] == before
-    assert warehouse._catalog.pending_changes()["networks"] == changes
-    warehouse._catalog.set_metadata({"networks": MetadataChange(before, "new", FileChanges())})
+    assert warehouse._catalog.changes(until_ns)["networks"] == changes
+    warehouse._catalog.set_metadata({"networks": MetadataChange(before, "new")}, until_ns)
+    assert warehouse._catalog.changes(until_ns) == {}
     assert warehouse._catalog.metadata_locations()["networks"] == "new"
 
 
@@ -168,7 +172,7 @@ def test_missing_files_of_an_iceberg_table_are_reported_and_maintain_adds_them(t
     main(["check", *files])
     capsys.readouterr()
     with warehouse._catalog._transaction() as session:  # as a job that stood still did
-        session.execute(
+        session.exec_driver_sql(
             "update iceberg_tables set metadata_location = ? where table_name = 'networks'", (old,)
         )
     with pytest.raises(SystemExit) as stopped:

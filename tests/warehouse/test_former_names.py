@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import contents
+from pyiceberg.table import StaticTable
+from test_warehouse import countries, publish
 
 from schemas import RTO_VALUES
 from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns, stored_names
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import flows as job
 from spark_jobs.view_sql import Description, create_views, restricted_views
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import view_of
@@ -34,7 +36,6 @@ def earlier(demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for (path,) in current.fetchall():
             with_former_names(root, path, catalog)
         catalog.execute("delete from iceberg_tables")
-        catalog.execute("update giscope_files set listed = false")
     return root
 
 
@@ -114,3 +115,25 @@ def test_former_names_lead_to_columns_of_today(table):
 def test_former_tables_are_tables_of_today():
     assert set(FORMER_TABLES.values()) <= TABLES.keys()
     assert not FORMER_TABLES.keys() & TABLES.keys()
+
+
+def test_the_catalog_of_the_version_before_is_read(tmp_path):
+    """It marked the files that Iceberg shows, and knew no time that the tables show."""
+    before = Warehouse(tmp_path)
+    publish(before, "AA")
+    before.update_views()
+    before._database.close()
+    with sqlite3.connect(tmp_path / CATALOG) as catalog:
+        catalog.execute("alter table giscope_files add column listed boolean default true not null")
+        catalog.execute("delete from giscope_units where name = 'Iceberg tables'")
+        catalog.execute("drop table giscope_fences")
+        catalog.execute("pragma user_version = 12")
+    warehouse = Warehouse(tmp_path)
+    assert countries(warehouse) == ["AA"]
+    publish(warehouse, "BB")
+    warehouse.update_views()
+    assert countries(warehouse) == ["BB"]
+    assert warehouse.iceberg_mismatches() == {}
+    location = warehouse.metadata_locations()["networks"]
+    shown = StaticTable.from_metadata(location).scan().to_arrow()
+    assert shown["country"].to_pylist() == ["BB"]

@@ -26,15 +26,14 @@ from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse.catalog import (
-    CATALOG,
-    File,
-    FileChanges,
+from spark_jobs.warehouse.catalog import File, FileChanges, UnitCatalog
+from spark_jobs.warehouse.database import CATALOG, database_of
+from spark_jobs.warehouse.iceberg import (
+    MAX_PREVIOUS_METADATA,
+    MERGE_FACTOR,
     TableUpdate,
-    UnitCatalog,
-    database_of,
+    write_metadata,
 )
-from spark_jobs.warehouse.iceberg import MAX_PREVIOUS_METADATA, MERGE_FACTOR, write_metadata
 from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Content, Unit

@@ -12,7 +12,7 @@ from test_warehouse import publish
 
 from spark_jobs.engine.spark import iceberg_settings
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 
 SESSION = """

@@ -14,7 +14,7 @@ from test_warehouse import age_all_files, countries, data_files, publish
 from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

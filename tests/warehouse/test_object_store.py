@@ -20,7 +20,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, path_of, write_if_unchanged
 from spark_jobs.report.build import REPORT
 from spark_jobs.warehouse import compaction, object_store_database, orphans
-from spark_jobs.warehouse.catalog import CATALOG, LOCKS
+from spark_jobs.warehouse.database import CATALOG, LOCKS
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

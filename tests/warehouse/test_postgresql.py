@@ -15,7 +15,7 @@ from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import compaction
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.store import Warehouse
 
@@ -67,7 +67,7 @@ def test_a_database_is_the_catalog_of_one_warehouse_only(uri, tmp_path):
     assert countries(Warehouse(tmp_path / "one")) == ["AA"]
     (tmp_path / "one" / MARK).unlink()
     with one._catalog._database.transaction() as session:
-        session.execute("delete from giscope_catalog")
+        session.exec_driver_sql("delete from giscope_catalog")
     with pytest.raises(UserError, match="is in use for another warehouse"):
         Warehouse(tmp_path / "two")
     publish(Warehouse(tmp_path / "one"), "CC")

@@ -22,7 +22,8 @@ from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse import iceberg, rest_catalog
-from spark_jobs.warehouse.catalog import UnitCatalog, database_of
+from spark_jobs.warehouse.catalog import UnitCatalog
+from spark_jobs.warehouse.database import database_of
 from spark_jobs.warehouse.store import Warehouse
 
 ROUNDS = 8

@@ -14,7 +14,7 @@ from test_warehouse import countries, data_files, publish
 from schemas import LEASES
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.sources import version
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.storage import VIEWS

@@ -15,7 +15,8 @@ from conftest import EMPTY_IN_DEMO
 
 from schemas import NETWORKS
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.warehouse.catalog import UnitCatalog, database_of
+from spark_jobs.warehouse.catalog import UnitCatalog
+from spark_jobs.warehouse.database import database_of
 from spark_jobs.warehouse.staging import OWNER
 from spark_jobs.warehouse.store import STAGING, VIEWS, Warehouse
 from spark_jobs.warehouse.units import Unit
