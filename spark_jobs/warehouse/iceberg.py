@@ -139,12 +139,12 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
     """Write a table's next metadata; nobody reads them until the catalog points there."""
     table = TABLES[update.table]
     folder = f"{update.root}/{table.name}"
-    before = load_table(update.location) if update.location else None
+    before = _load(update.location) if update.location else None
     metadata = _with_present_columns(table, before) if before else _new_metadata(table, folder)
     properties = dict(update.properties.items() - metadata.properties.items())
     expired = _expired_snapshots(metadata, update)
-    if before and metadata is before.metadata and not (update.changes or properties or expired):
-        return WrittenMetadata(before.metadata_location, [])
+    if metadata is before and not (update.changes or properties or expired):
+        return WrittenMetadata(update.location or "", [])
     after = update_table_metadata(
         metadata,
         (
@@ -154,12 +154,9 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
         ),
         metadata_location=update.location,
     )
-    version = (
-        int(update.location.rpartition("/")[2].partition("-")[0]) + 1 if update.location else 0
-    )
-    location = f"{folder}/metadata/{version:05d}-{uuid4()}.metadata.json"
+    location = f"{folder}/metadata/{_next_version(update.location):05d}-{uuid4()}.metadata.json"
     ToOutputFile.table_metadata(after, PathFile(location))
-    unneeded = _unneeded_files(before, _table(after, location)) if before else set()
+    unneeded = _unneeded_files(update, before, after) if before else set()
     return WrittenMetadata(location, sorted(unneeded))
 
 
@@ -185,13 +182,14 @@ def _new_metadata(table: Table, folder: str) -> TableMetadata:
     )
 
 
-def _with_present_columns(table: Table, current: IcebergTable) -> TableMetadata:
+def _with_present_columns(table: Table, metadata: TableMetadata) -> TableMetadata:
     """Return a table's metadata with the columns of its present schema, and their comments."""
-    if not _columns(schema_of(table)) - _columns(current.schema()):
-        return current.metadata
+    if not _columns(schema_of(table)) - _columns(metadata.schema()):
+        return metadata
+    current = IcebergTable((table.name,), metadata, "", PathIO(), NoopCatalog(NAMESPACE))
     transaction = current.transaction()
     with transaction.update_schema() as evolving:
-        for former, name in renamed_columns(table.name, current.schema().column_names).items():
+        for former, name in renamed_columns(table.name, metadata.schema().column_names).items():
             evolving.rename_column(former, name)
     with transaction.update_schema() as evolving:
         evolving.union_by_name(schema_of(table))
@@ -391,7 +389,7 @@ def partition_of(table: Table, path: str) -> Record:
 
 def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int]:
     """Return the IDs of the snapshots to drop."""
-    in_order = sorted(metadata.snapshots, key=sequence_number)
+    in_order = sorted(metadata.snapshots, key=_sequence_number)
     return [
         old.snapshot_id
         for old, new in pairwise(in_order)
@@ -400,28 +398,23 @@ def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int
     ]
 
 
-def load_table(location: str) -> IcebergTable:
-    """Return the table whose metadata are at a location."""
-    return _table(FromInputFile.table_metadata(PathFile(location)), location)
-
-
-def _table(metadata: TableMetadata, location: str) -> IcebergTable:
-    name = metadata.location.rpartition("/")[2]
-    return IcebergTable((NAMESPACE, name), metadata, location, PathIO(), NoopCatalog(NAMESPACE))
+def _load(location: str) -> TableMetadata:
+    return FromInputFile.table_metadata(PathFile(location))
 
 
 def files_of(location: str) -> set[str]:
-    """Return all metadata files that a table needs."""
-    return _all_metadata_files(load_table(location))
+    """Return all metadata files that a table needs, by the location of its metadata."""
+    metadata = _load(location)
+    return _metadata_files(metadata, location).union(*map(_manifest_files, metadata.snapshots))
 
 
 def shown_files(location: str) -> set[str]:
     """Return the data files that a table's current snapshot shows, as paths below the root."""
-    table = load_table(location)
-    prefix_length = len(table.metadata.location.rpartition("/")[0]) + 1
-    snapshot = table.current_snapshot()
-    manifests = snapshot.manifests(table.io) if snapshot else []
-    return {path[prefix_length:] for manifest in manifests for path in _data_files(table, manifest)}
+    metadata = _load(location)
+    prefix_length = len(metadata.location.rpartition("/")[0]) + 1
+    snapshot = metadata.current_snapshot()
+    manifests = snapshot.manifests(PathIO()) if snapshot else []
+    return {path[prefix_length:] for manifest in manifests for path in _data_files(manifest)}
 
 
 def read_newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] | None:
@@ -435,67 +428,56 @@ def read_newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, st
         if name.endswith(".metadata.json"):
             with suppress(*DAMAGE_ERRORS):
                 location = f"{root}/{name}"
-                found.append((load_table(location).metadata.last_updated_ms, location))
+                found.append((_load(location).last_updated_ms, location))
     for _, location in sorted(found, reverse=True):
         with suppress(*DAMAGE_ERRORS):
-            return shown_files(location), load_table(location).properties
+            return shown_files(location), _load(location).properties
     return None
 
 
 def files_by_snapshot(location: str) -> dict[int, set[str]]:
     """Return the data files that each snapshot of a table shows, by the snapshot's ID."""
-    table = load_table(location)
     files_by_manifest: dict[str, set[str]] = {}
     found: dict[int, set[str]] = {}
-    for snapshot in table.metadata.snapshots:
-        manifests = {one.manifest_path: one for one in snapshot.manifests(table.io)}
+    for snapshot in _load(location).snapshots:
+        manifests = {one.manifest_path: one for one in snapshot.manifests(PathIO())}
         for path in manifests.keys() - files_by_manifest.keys():
-            files_by_manifest[path] = _data_files(table, manifests[path])
+            files_by_manifest[path] = _data_files(manifests[path])
         found[snapshot.snapshot_id] = set().union(*map(files_by_manifest.__getitem__, manifests))
     return found
 
 
-def _data_files(table: IcebergTable, manifest: ManifestFile) -> set[str]:
+def _data_files(manifest: ManifestFile) -> set[str]:
     """Return the data files that a manifest shows, without those that it marks as deleted."""
-    return {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(PathIO())}
 
 
-def _all_metadata_files(table: IcebergTable) -> set[str]:
-    """Return all files of a table's metadata, manifests included."""
-    return metadata_files(table).union(
-        *(_manifest_files(table, snapshot) for snapshot in table.metadata.snapshots)
-    )
-
-
-def _unneeded_files(before: IcebergTable, after: IcebergTable) -> set[str]:
+def _unneeded_files(update: TableUpdate, before: TableMetadata, after: TableMetadata) -> set[str]:
     """Return the metadata files that a table's next metadata do not need any more.
 
     Only the oldest of the remaining snapshots is read. Snapshots are dropped oldest first, and a
     manifest that one snapshot leaves out is in no later one.
     """
-    remaining = sorted(after.metadata.snapshots, key=sequence_number)
-    dropped = {old.snapshot_id: old for old in before.metadata.snapshots}
-    for snapshot in remaining:
-        dropped.pop(snapshot.snapshot_id, None)
-    files = metadata_files(before) - metadata_files(after)
+    files = _metadata_files(before, update.location) - _metadata_files(after)
+    kept = {snapshot.snapshot_id for snapshot in after.snapshots}
+    dropped = [old for old in before.snapshots if old.snapshot_id not in kept]
     if dropped:
-        files |= set().union(*(_manifest_files(before, old) for old in dropped.values()))
-        files -= _manifest_files(after, remaining[0])
+        files = files.union(*map(_manifest_files, dropped))
+        files -= _manifest_files(min(after.snapshots, key=_sequence_number))
     return files
 
 
-def metadata_files(table: IcebergTable) -> set[str]:
+def _metadata_files(metadata: TableMetadata, location: str | None = None) -> set[str]:
     """Return the locations of a table's metadata, and of its earlier metadata."""
-    earlier = {entry.metadata_file for entry in table.metadata.metadata_log}
-    return earlier | {table.metadata_location}
+    return {location or "", *(entry.metadata_file for entry in metadata.metadata_log)} - {""}
 
 
-def _manifest_files(table: IcebergTable, snapshot: Snapshot) -> set[str]:
+def _manifest_files(snapshot: Snapshot) -> set[str]:
     """Return a snapshot's manifest list and its manifests."""
-    manifests = snapshot.manifests(table.io)
+    manifests = snapshot.manifests(PathIO())
     return {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
 
 
-def sequence_number(snapshot: Snapshot) -> int:
+def _sequence_number(snapshot: Snapshot) -> int:
     """Return the number that orders snapshots."""
     return snapshot.sequence_number or 0
