@@ -14,6 +14,7 @@ from scapy.layers.inet import IP, TCP
 
 import spark_jobs.jobs.ingest as job
 from spark_jobs.capture import packet_sample
+from spark_jobs.jobs import publish_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
@@ -59,7 +60,7 @@ REWRITTEN: dict[str, Callable[[list[Frame]], bytes]] = {
 
 def ingested(
     warehouse: Warehouse, network: Network, **files: bytes
-) -> dict[str, job.CaptureOutcome]:
+) -> dict[str, publish_capture.CaptureOutcome]:
     """Ingest captures of these bytes, one after the other; return their outcomes."""
     found = {}
     for name, data in files.items():
@@ -116,7 +117,7 @@ def test_whole_capture_counts_when_ingested_with_its_part(warehouse, network, tm
         assert results["whole.pcap"].error is None
         assert "part.pcap" in results["part.pcap"].error
         assert "are in whole.pcap" in results["part.pcap"].error
-        assert results["part.pcap"].packets == 0
+        assert results["part.pcap"].facts.packets == 0
         assert count(warehouse) == len(frames)
 
 
@@ -238,7 +239,7 @@ def test_job_killed_while_it_replaces_a_part_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_publish_replaced", killed)
+        patch.setattr(publish_capture, "_publish_replaced", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested(warehouse, network, whole=pcap(frames))
     [again] = job.ingest(warehouse, [(network, tmp_path / "whole.pcap")])
