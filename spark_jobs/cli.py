@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    from spark_jobs.jobs.ingest import CaptureOutcome
+    from spark_jobs.jobs.publish_capture import CaptureOutcome
     from spark_jobs.networks import Network
     from spark_jobs.warehouse.queries import Answer
     from spark_jobs.warehouse.store import Warehouse

@@ -17,8 +17,9 @@ from playwright.sync_api import Browser, sync_playwright
 from schemas import FROM_ZEEK_LOGS, Table
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import CaptureOutcome, ingest
+from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
+from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse.store import Warehouse

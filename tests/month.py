@@ -23,8 +23,8 @@ from schemas import (
     STALLS,
     Table,
 )
-from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
+from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse

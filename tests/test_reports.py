@@ -72,7 +72,7 @@ def read(warehouse: Warehouse, network: Network, name: str) -> dict[str, int]:
     assert result.error is None
     publish_flows(warehouse, [(network, day) for day in result.dates])
     warehouse.update_views()
-    return result.skipped
+    return result.facts.skipped
 
 
 def rows(warehouse: Warehouse, query: str) -> list[dict]:

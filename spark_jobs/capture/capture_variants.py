@@ -6,6 +6,7 @@ Several files exist while a capture is being compressed or unpacked. The complet
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spark_jobs.capture.files import without_compression
 from spark_jobs.capture.stream import TRUNCATED_STREAM, CaptureStream, is_compressed
 from spark_jobs.capture.untrusted import parsing
 from spark_jobs.errors import UserError, in_a_line
@@ -49,11 +50,24 @@ class _Extent:
 
 
 def choose_file(paths: list[Path], ingested: Path | None = None) -> Choice:
-    """Choose which of a capture's files is read: the one that holds most of it.
+    """Choose which of the files with a capture's name is read: the one that holds most of it.
 
     ingested: the file that is already in the warehouse unchanged. It stays if the others hold
-        another capture.
+        another capture. Only files at its place are considered; without it, at the first one's.
     """
+    place = without_compression(ingested or paths[0])
+    variants = [path for path in paths if without_compression(path) == place]
+    choice = _choose_variant(variants, ingested)
+    for path in paths:
+        if path not in variants:
+            choice.errors[path] = (
+                f"{path}: has the same capture name as {choice.chosen}: rename one"
+            )
+    return choice
+
+
+def _choose_variant(paths: list[Path], ingested: Path | None) -> Choice:
+    """Choose among a capture's files, plain and compressed."""
     extents: dict[Path, _Extent] = {}
     errors: dict[Path, str] = {}
     for path in sorted(paths):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas import FLOWS, INGEST_LOG, LEASES, PACKETS, Table
+from spark_jobs.capture.ingest_log import restage_log_row
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
     KEY_COLUMNS,
@@ -60,9 +61,9 @@ from spark_jobs.jobs.exclusions import (
     may_be_user,
     networks_with_disjoint_prefixes,
 )
-from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
+from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Change, Warehouse
 from spark_jobs.warehouse.targets import Partition, network_of, stem, table_name
@@ -514,7 +515,8 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in removed_counts.items()}
         facts["content"] = key_content_hash(facts["content"], secret())
-        replaced_files |= restage_log_row(warehouse, staging, commit, facts, removed_keys)
+        logged = CaptureFacts.model_validate(facts)
+        replaced_files |= restage_log_row(warehouse, staging, commit, logged, removed_keys)
         kept_files = set(commit.stored_in) - replaced_files
         warehouse.publish(unit, staging.files, facts, kept_files)
     return removed_counts["rows"]
@@ -704,7 +706,7 @@ def _purge_unit(
                 days = [d for d in facts["dates"] if date.fromisoformat(d) >= first_kept[PACKETS]]
                 facts = facts | {"dates": days}
             if not remaining and INGEST_LOG not in purged_tables:
-                old |= restage_log_row(warehouse, staging, commit, commit.facts)
+                old |= restage_log_row(warehouse, staging, commit, CaptureFacts.of(commit))
         kept_files = set(commit.stored_in) - old
         warehouse.publish(commit.unit, staging.files, facts, kept_files)
     return purged_tables

@@ -11,7 +11,7 @@ from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 
 if TYPE_CHECKING:
-    from spark_jobs.jobs.ingest import CaptureOutcome
+    from spark_jobs.jobs.publish_capture import CaptureOutcome
 
 
 def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
@@ -32,13 +32,14 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
     if len(unchanged_outcomes) > MAX_UNCHANGED_LISTED:
         outcomes = [outcome for outcome in outcomes if not outcome.unchanged]
         frames, packets = (
-            sum(getattr(outcome, name) for outcome in unchanged_outcomes)
+            sum(getattr(outcome.facts, name) for outcome in unchanged_outcomes)
             for name in ("frames", "packets")
         )
         captures = f"{len(unchanged_outcomes):,} captures"
         grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
     for outcome in outcomes:
-        reasons = ", ".join(f"{count:,} {why}" for why, count in outcome.skipped.items())
+        facts = outcome.facts
+        reasons = ", ".join(f"{count:,} {why}" for why, count in facts.skipped.items())
         note = (
             "not stored: no space left"
             if outcome.disk_full
@@ -51,10 +52,10 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
         grid.add_row(
             outcome.network,
             outcome.capture,
-            f"{outcome.frames:,}",
-            f"{outcome.packets:,}",
-            f"{outcome.rows - outcome.packets:,}" if outcome.rows > outcome.packets else "",
-            "" if outcome.unchanged else f"{outcome.seconds:.1f}",
+            f"{facts.frames:,}",
+            f"{facts.packets:,}",
+            f"{facts.rows - facts.packets:,}" if facts.rows > facts.packets else "",
+            "" if outcome.unchanged else f"{facts.seconds or 0:.1f}",
             "; ".join(filter(None, [note, reasons])),
         )
     return grid

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from spark_jobs.warehouse.files import to_datetime
+from spark_jobs.warehouse.files import microseconds, to_datetime
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 
@@ -76,7 +76,7 @@ class CaptureFacts(Facts):
     frames: int = 0
     skipped: dict[str, int] = {}
     packets: int = 0
-    rows: int = Field(0, validation_alias=AliasChoices("rows", "packets"))
+    rows: int = Field(default=0, validation_alias=AliasChoices("rows", "packets"))
     values: int | None = None
     first_us: int | None = None
     last_us: int | None = None
@@ -86,6 +86,37 @@ class CaptureFacts(Facts):
     size: int | None = None
     seconds: float | None = None
     error: str | None = None
+
+    @property
+    def span_us(self) -> tuple[int, int] | None:
+        """The times of its first and last packet; None if they are not known."""
+        if self.first_us is None or self.last_us is None:
+            return None
+        return self.first_us, self.last_us
+
+    def without_rows(self, error: str | None, duplicate_of: str | None = None) -> Self:
+        """Return the facts of a capture that gives no rows, and must be read again if it can be."""
+        return self.replace(
+            stamp=None,
+            packets=0,
+            rows=0,
+            values=0,
+            dates=[],
+            error=error,
+            duplicate_of=duplicate_of,
+        )
+
+    def with_logged(self, log: dict[str, Any]) -> Self:
+        """Return the facts with values of a row of ingest_log that an earlier version left out."""
+        first, last = log["first_ts"], log["last_ts"]
+        logged = {
+            "first_us": microseconds(first) if first else None,
+            "last_us": microseconds(last) if last else None,
+            "size": log["bytes"],
+            "seconds": log["seconds"],
+            "error": log["error"],
+        }
+        return self.replace(**{n: v for n, v in logged.items() if getattr(self, n) is None})
 
     def log_row(self, capture: str) -> dict[str, Any]:
         """Return the capture's row of ingest_log."""

@@ -134,7 +134,7 @@ def main() -> None:
         capture = capture_given(folder, packets, USERS)
         for shipped in SHIPPED:
             capture_to_flows(network, CAPTURES / shipped, folder)
-        count = ingest_capture(Warehouse(folder / "count"), network, capture).frames
+        count = ingest_capture(Warehouse(folder / "count"), network, capture).facts.frames
         programs = [
             lambda: capture_to_flows(network, capture, folder),
             *others(network, capture, folder),

@@ -419,7 +419,7 @@ def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[d
     publish_flows(warehouse, [(mobiles, day) for day in result.dates])
     warehouse.update_views()
     found = warehouse.connect().execute("from flows order by start_ts").to_arrow_table()
-    return found.to_pylist(), result.skipped
+    return found.to_pylist(), result.facts.skipped
 
 
 def test_reported_capture_is_one_connection_with_all_its_bytes(warehouse, network):

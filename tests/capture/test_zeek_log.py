@@ -229,7 +229,7 @@ def test_runs_have_their_own_sack_blocks(tmp_path):
 def test_ingest_reads_a_log_and_records_the_front_end(warehouse, tmp_path, network):
     path = written(tmp_path, log([DATA, DATA | {"seq": "x"}, PING]))
     result = ingest_capture(warehouse, network, path)
-    assert (result.error, result.packets) == (None, 2)
+    assert (result.error, result.facts.packets) == (None, 2)
     row = warehouse.connect().execute("select front_end, skipped from ingest_log").fetchone()
     assert row == ("zeek-log", {"malformed_line": 1})
 

@@ -463,7 +463,7 @@ def captured(warehouse, network, in_this_process, tmp_path) -> Callable[..., Row
         path: Path = tmp_path / "options.pcap"
         path.write_bytes(pcap(frames))
         result = ingest_capture(warehouse, network, path)
-        assert (result.error, result.skipped) == (None, {})
+        assert (result.error, result.facts.skipped) == (None, {})
         publish_flows(warehouse, [(network, day) for day in result.dates])
         warehouse.update_views()
         connection = warehouse.connect()

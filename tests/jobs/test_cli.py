@@ -19,7 +19,8 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts
-from spark_jobs.jobs.ingest import CaptureOutcome
+from spark_jobs.jobs.publish_capture import CaptureOutcome
+from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
@@ -388,7 +389,9 @@ def test_full_disk_is_said_once_and_blames_no_file(giscope, monkeypatch, tmp_pat
 
     def ingest(_store, work, _front_end):
         return [
-            CaptureOutcome("aa-gprs", path.name, path, error=error, disk_full="space" in error)
+            CaptureOutcome(
+                "aa-gprs", path.name, path, CaptureFacts(error=error), disk_full="space" in error
+            )
             for (_, path), error in zip(work, [*full, "c.pcap: the file is empty"], strict=True)
         ]
 

@@ -1,5 +1,6 @@
 """The same packets in two files count once; packets of their own count, whatever they look like."""
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,9 @@ from conftest import count
 from scapy.layers.inet import IP, TCP
 
 import spark_jobs.jobs.ingest as job
+from schemas import PACKETS
 from spark_jobs.capture import packet_sample
+from spark_jobs.jobs import publish_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
@@ -59,7 +62,7 @@ REWRITTEN: dict[str, Callable[[list[Frame]], bytes]] = {
 
 def ingested(
     warehouse: Warehouse, network: Network, **files: bytes
-) -> dict[str, job.CaptureOutcome]:
+) -> dict[str, publish_capture.CaptureOutcome]:
     """Ingest captures of these bytes, one after the other; return their outcomes."""
     found = {}
     for name, data in files.items():
@@ -116,7 +119,7 @@ def test_whole_capture_counts_when_ingested_with_its_part(warehouse, network, tm
         assert results["whole.pcap"].error is None
         assert "part.pcap" in results["part.pcap"].error
         assert "are in whole.pcap" in results["part.pcap"].error
-        assert results["part.pcap"].packets == 0
+        assert results["part.pcap"].facts.packets == 0
         assert count(warehouse) == len(frames)
 
 
@@ -238,12 +241,50 @@ def test_job_killed_while_it_replaces_a_part_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_publish_replaced", killed)
+        patch.setattr(publish_capture, "_publish_replaced", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested(warehouse, network, whole=pcap(frames))
     [again] = job.ingest(warehouse, [(network, tmp_path / "whole.pcap")])
     assert again.unchanged
     assert count(warehouse) == len(frames)
+
+
+def test_a_capture_that_could_not_be_published_takes_no_place(
+    warehouse, network, tmp_path, monkeypatch
+):
+    frames = traffic(tmp_path, SMALL)
+    ingested(warehouse, network, part=pcap(frames[:100]))
+    publish = Warehouse.publish
+
+    def without_space(self, unit, files, *others) -> None:
+        if any(file.belongs_to(PACKETS) for file in files):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        publish(self, unit, files, *others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "publish", without_space)
+        assert ingested(warehouse, network, whole=pcap(frames))["whole"].error
+    (tmp_path / "whole.pcap").unlink()
+    job.ingest(warehouse, [(network, tmp_path / "part.pcap")])
+    assert logged(warehouse) == {"part.pcap": (100, None), "whole.pcap": (0, None)}
+
+
+def test_a_replaced_capture_keeps_what_an_earlier_version_wrote_in_its_row_only(
+    warehouse, network, tmp_path
+):
+    frames = traffic(tmp_path, SMALL)
+    ingested(warehouse, network, part=pcap(frames[:100]))
+    query = """select bytes, seconds, frames, first_ts, last_ts, content from ingest_log
+        where capture = 'part.pcap'"""
+    row = warehouse.connect().execute(query).fetchall()
+    [part] = warehouse.published_units("capture")
+    later = ("size", "seconds", "error", "rows", "values")
+    facts = {name: value for name, value in part.facts.items() if name not in later}
+    warehouse.publish(part.unit, [], facts, set(part.stored_in))
+    found = ingested(warehouse, network, whole=pcap(frames))
+    assert found["whole"].error is None
+    assert warehouse.connect().execute(query).fetchall() == row
+    assert logged(warehouse) == {"part.pcap": (0, "whole.pcap"), "whole.pcap": (len(frames), None)}
 
 
 def test_captures_without_a_sample_are_compared_too(warehouse, network, tmp_path, monkeypatch):

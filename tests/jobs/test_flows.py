@@ -56,7 +56,7 @@ def handshake(ts: int, port: int = 1000) -> list[Frame]:
 def test_data_in_fragments_counts_for_the_connection(warehouse, network):
     """Three segments of 1,400 B in two fragments each, one RTT, nothing lost."""
     result = ingest_capture(warehouse, network, REPORTS / "min_ip_fragments.pcap")
-    assert (result.error, result.skipped) == (None, {"fragments_joined": 3})
+    assert (result.error, result.facts.skipped) == (None, {"fragments_joined": 3})
     job.publish_flows(warehouse, [(network, date(2023, 11, 14))])
     asked = """
         select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, retransmissions,

@@ -30,6 +30,7 @@ from test_leases import put as put_messages
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import PACKETS
+from spark_jobs.capture import cut_rows
 from spark_jobs.capture.users import UserKeys, user_keys
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
@@ -192,7 +193,7 @@ def test_messages_of_the_next_key_period_do_not_bring_a_user_back(warehouse, net
 def test_no_dictionary_has_a_user_without_rows(warehouse, network, monkeypatch, version):
     """Earlier versions wrote logs with the users of all days in each day's dictionaries."""
     if version == "earlier":
-        monkeypatch.setattr(ingest_job, "_with_compact_dictionaries", lambda rows: rows)
+        monkeypatch.setattr(cut_rows, "_with_compact_dictionaries", lambda rows: rows)
     days = [NOON + 24 * HOUR * n for n in range(2)]
     put_messages(
         warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))

@@ -115,7 +115,7 @@ def test_rotated_logs_without_a_header_of_their_own_are_refused(warehouse, netwo
     whole.write_text(header() + lines([row(1)]))
     rest.write_text(lines([row(2)]) + "#close\tx\n")
     results = job.ingest(warehouse, [(network, whole), (network, rest)])
-    assert results[0].skipped == {"not_closed": 1}
+    assert results[0].facts.skipped == {"not_closed": 1}
     assert str(rest) in results[1].error
     assert count(warehouse) == 1
 
@@ -155,7 +155,7 @@ def test_log_of_a_time_without_packets_is_ingested_with_none(warehouse, network,
     quiet.write_text(log([]))
     cut.write_text(log([], closed=False))
     first, second = job.ingest(warehouse, [(network, quiet), (network, cut)])
-    assert (first.error, first.packets, first.dates) == (None, 0, [])
+    assert (first.error, first.facts.packets, first.dates) == (None, 0, [])
     assert "no packet of a subscriber" in second.error
     assert job.ingest(warehouse, [(network, quiet)])[0].unchanged
     assert count(warehouse) == 0

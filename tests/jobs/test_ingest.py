@@ -41,7 +41,7 @@ def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     ingest_capture(warehouse, network, capture)
     (again,) = ingest(warehouse, [(network, capture)])
     assert again.unchanged
-    assert (again.frames, again.packets) == (1, 1)
+    assert (again.facts.frames, again.facts.packets) == (1, 1)
 
 
 def test_unchanged_capture_still_shows_what_was_skipped(warehouse, tmp_path, network):
@@ -49,7 +49,7 @@ def test_unchanged_capture_still_shows_what_was_skipped(warehouse, tmp_path, net
     (first,) = ingest(warehouse, [(network, capture)])
     (again,) = ingest(warehouse, [(network, capture)])
     assert again.unchanged
-    assert first.skipped == again.skipped == {"malformed_ip": 1}
+    assert first.facts.skipped == again.facts.skipped == {"malformed_ip": 1}
 
 
 def test_compressed_file_is_the_same_capture(warehouse, tmp_path, network):
@@ -74,7 +74,11 @@ def test_packet_captured_on_both_sides_of_a_router_counts_once(warehouse, tmp_pa
     before, after = packet(MIDNIGHT, ttl=64), packet(MIDNIGHT, ttl=63)
     capture = write(tmp_path / "a.pcap", before, replace(after, ts=MIDNIGHT + 9000))
     result = ingest_capture(warehouse, network, capture)
-    assert (result.frames, result.packets, result.skipped) == (2, 1, {"duplicate": 1})
+    assert (result.facts.frames, result.facts.packets, result.facts.skipped) == (
+        2,
+        1,
+        {"duplicate": 1},
+    )
     query = "select ttl, skipped['duplicate'] from packets, ingest_log"
     assert warehouse.connect().execute(query).fetchall() == [(64, 1)]
 
@@ -120,7 +124,7 @@ def test_file_that_breaks_later_does_not_remove_its_good_packets(warehouse, tmp_
 def test_packets_of_no_subscriber_are_counted_not_kept(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT, user="192.0.2.1"))
     result = ingest_capture(warehouse, network, capture)
-    assert (result.packets, result.skipped) == (1, {"not_subscriber": 1})
+    assert (result.facts.packets, result.facts.skipped) == (1, {"not_subscriber": 1})
 
 
 def test_capture_is_read_again_when_subscriber_prefixes_change(warehouse, tmp_path, network):
@@ -128,7 +132,7 @@ def test_capture_is_read_again_when_subscriber_prefixes_change(warehouse, tmp_pa
     ingest_capture(warehouse, network, capture)
     wider = Network(**{**network.model_dump(), "subscribers": ["10.0.0.0/8", "192.0.2.0/24"]})
     (result,) = ingest(warehouse, [(wider, capture)])
-    assert result.packets == count(warehouse) == 2
+    assert result.facts.packets == count(warehouse) == 2
 
 
 def test_of_two_captures_of_one_name_the_second_is_refused(warehouse, tmp_path, network):
@@ -168,13 +172,13 @@ def test_packets_take_at_most_16_bytes(demo):
 def test_every_frame_of_the_shipped_captures_is_a_row(demo):
     for result in demo.ingested:
         assert result.error is None
-        assert result.frames == result.packets > 100_000
-        assert result.skipped == {}
+        assert result.facts.frames == result.facts.packets > 100_000
+        assert result.facts.skipped == {}
     assert len(demo.ingested) == len(list(CAPTURES.glob("*/*.pcap*")))
 
 
 def test_packets_beyond_400_dates_are_counted_not_kept(warehouse, tmp_path, network):
     frames = [packet(MIDNIGHT + day * 86_400 * US) for day in range(403)]
     result = ingest_capture(warehouse, network, write(tmp_path / "a.pcap", *frames))
-    assert result.packets == count(warehouse) == 400
-    assert result.skipped == {"implausible_time": 3}
+    assert result.facts.packets == count(warehouse) == 400
+    assert result.facts.skipped == {"implausible_time": 3}

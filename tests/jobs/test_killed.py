@@ -48,7 +48,7 @@ def test_killed_ingest_leaves_the_old_or_the_new_packets(tmp_path, networks, aft
     capture = tmp_path / "peak.pcap.zst"
     warehouse = Warehouse(tmp_path / "w")
     capture.symlink_to(first)
-    old = ingest_capture(warehouse, networks["bb-gprs"], capture).packets
+    old = ingest_capture(warehouse, networks["bb-gprs"], capture).facts.packets
     capture.unlink()
     capture.symlink_to(second)
     job = subprocess.Popen(

@@ -124,7 +124,7 @@ def test_authentication_log_begins_leases(warehouse, network):
         for i, (who, result) in enumerate([("a", "success"), ("b", "failed"), ("c", "success")])
     ]
     result = put_log(warehouse, network, site_log("radius", rows), "radius.log")
-    assert result.skipped == {"other_status": 1}
+    assert result.facts.skipped == {"other_status": 1}
     assert leases(warehouse)[0] == ("a", 0, 2)
     assert {who for who, *_ in leases(warehouse)} == {"a", "c"}
 
@@ -139,13 +139,13 @@ def test_messages_that_are_no_lease_are_counted(warehouse, network):
         message(NOON, "9", "d"),
         message(NOON, "x", "e"),
     )
-    assert result.skipped == {
+    assert result.facts.skipped == {
         "no_lease": 1,
         "not_subscriber": 1,
         "other_status": 1,
         "malformed_line": 1,
     }
-    assert result.rows == 1
+    assert result.facts.rows == 1
 
 
 def datagram(at_s: float) -> Frame:

@@ -16,9 +16,9 @@ from small_captures import ingest_syns
 from test_warehouse import Killed, data_files, kill_at_step
 
 from schemas import INGEST_LOG, PACKETS
+from spark_jobs.capture import duplicate_captures
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.jobs import duplicate_captures
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
@@ -195,9 +195,9 @@ def test_a_capture_in_a_merged_file_is_replaced_by_a_larger_one(
     more = tmp_path / "more.pcap"
     more.write_bytes(captures[0].read_bytes()[:HEADER] + first + second + third[: len(third) // 4])
     result = ingest_capture(warehouse, network, more)
-    assert set(result.replaces) == {captures[0].name, captures[1].name}
+    assert set(result.facts.replaces) == {captures[0].name, captures[1].name}
     kept = sum(others[path.name] for path in captures[2:])
-    assert count(warehouse) == kept + result.packets
+    assert count(warehouse) == kept + result.facts.packets
     query = "select capture from ingest_log where duplicate_of = 'more.pcap' order by all"
     assert warehouse.connect().execute(query).fetchall() == [("8.pcap",), ("9.pcap",)]
 

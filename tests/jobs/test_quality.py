@@ -116,7 +116,7 @@ def test_packets_with_cut_options_are_measured(warehouse, tmp_path, network):
     """The count equals that of packets with options in the capture at full length."""
     path = REPORTS / "min_snap_54.pcap"
     [result] = ingest(warehouse, [(network, path)])
-    assert (result.error, result.skipped) == (None, {"options_cut": 24})
+    assert (result.error, result.facts.skipped) == (None, {"options_cut": 24})
     quality.check(warehouse, [network], date(2023, 11, 14))
     asked = "select value from quality where measure = 'options_cut_share'"
     assert warehouse.connect().sql(asked).fetchall() == [(1,)]
@@ -288,7 +288,7 @@ def test_duplicate_captures_hold_no_day(warehouse, tmp_path: Path, network):
         (tmp_path / name).write_bytes(some)
     work = [(network, tmp_path / name) for name in ("whole.pcap", "part.pcap")]
     [whole, part] = ingest(warehouse, work)
-    assert (whole.error, part.duplicate_of) == (None, "whole.pcap")
+    assert (whole.error, part.facts.duplicate_of) == (None, "whole.pcap")
     quality.check(warehouse, [network], DAY)
     asked = "select value, passed from quality where measure = 'unread_captures'"
     assert warehouse.connect().sql(asked).fetchall() == [(0, True)]

@@ -11,7 +11,8 @@ from small_captures import ingest_syns, packets_of
 from schemas import FLOWS, INGEST_LOG, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.ingest import ingest_capture, publish_network
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.rebuild import rebuild
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG

@@ -10,6 +10,7 @@ from zeek_logs import CONNECTION, site_log
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
+from spark_jobs.jobs.publish_capture import CaptureOutcome
 
 SEGMENTS = 150
 DATA = 1000
@@ -48,7 +49,7 @@ def capture(warehouse, network, *frames: Frame) -> None:
     assert ingest_job.ingest_capture(warehouse, network, path).error is None
 
 
-def put(warehouse, network, name: str, text: str) -> ingest_job.CaptureOutcome:
+def put(warehouse, network, name: str, text: str) -> CaptureOutcome:
     path = warehouse.root.parent / name
     path.write_text(text)
     (result,) = ingest_job.ingest(warehouse, [(network, path)])
@@ -213,8 +214,8 @@ def test_bad_rows_are_named_counted_and_the_others_kept(warehouse, network):
         ],
     )
     result = put(warehouse, network, "conn.log", text)
-    assert result.rows == 1
-    assert result.skipped == {"malformed_line": 3, "not_subscriber": 1, "not_tcp": 1}
+    assert result.facts.rows == 1
+    assert result.facts.skipped == {"malformed_line": 3, "not_subscriber": 1, "not_tcp": 1}
     places = [note.removeprefix(str(warehouse.root.parent)).split(": ")[0] for note in result.notes]
     assert sorted(places) == ["/conn.log:10", "/conn.log:11", "/conn.log:12"]
 
@@ -233,7 +234,7 @@ def test_log_in_a_dated_folder_is_not_mistaken_for_another_days(warehouse, netwo
 
 def test_log_with_nothing_of_a_subscriber_is_no_error(warehouse, network):
     text = site_log("conn", [conn(NOON, 16) | {"id.orig_h": "192.0.2.1"}])
-    assert put(warehouse, network, "conn.log", text).rows == 0
+    assert put(warehouse, network, "conn.log", text).facts.rows == 0
     path = warehouse.root.parent / "conn.log"
     (again,) = ingest_job.ingest(warehouse, [(network, path)])
     assert again.unchanged

@@ -43,7 +43,7 @@ def test_bytes_of_many_days_are_bounded(warehouse, network, tmp_path):
         store = Warehouse(tmp_path / f"{days}")
         capture = written(tmp_path / "a.pcap", days)
         result = ingest_capture(store, network, capture)
-        assert (result.packets, len(result.dates)) == (PACKETS_MADE, days)
+        assert (result.facts.packets, len(result.dates)) == (PACKETS_MADE, days)
         size[days] = sum(path.stat().st_size for path in store.files(PACKETS))
     assert size[DAYS] < MOST * size[1]
 

@@ -6,8 +6,8 @@ from ipaddress import ip_network
 import pytest
 from conftest import CAPTURES
 
+from spark_jobs.capture.subscribers_hint import _likely_prefix
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.jobs.subscribers_hint import _likely_prefix
 from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/off-peak.pcap.zst"

@@ -18,9 +18,9 @@ from spark_jobs.figures.suppressed_groups.suppression import (
     without_small_groups,
 )
 from spark_jobs.figures.tables import MARTS, SINGLE_CONNECTIONS, TABLES
-from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
+from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.refresh import refresh_pages
 from spark_jobs.networks import Network
 from spark_jobs.report.build import REPORT, bring_up_to_date, write_report

@@ -243,7 +243,7 @@ def test_duplicates_of_files_that_an_earlier_version_read_are_detected(tmp_path,
         duplicate = file.with_name(f"duplicate-of-{file.name}")
         duplicate.write_bytes(file.read_bytes())
         (refused,) = ingest(store, [(network, duplicate)])
-        assert refused.duplicate_of == name
+        assert refused.facts.duplicate_of == name
         assert "holds the same packets as" in refused.error
     done = ingest(store, [(network, pcap_file), (network, log)])
     assert [(one.error, one.unchanged) for one in done] == [(None, True)] * 2

@@ -146,7 +146,7 @@ def test_the_whole_one_of_three_files_counts(warehouse, network, tmp_path, whole
     work = [(network, tmp_path / f"x.pcap{suffix}") for suffix in forms]
     (result,) = job.ingest(warehouse, work)
     assert (result.path, len(result.notes)) == (tmp_path / f"x.pcap{whole}", 2)
-    assert (result.packets, result.skipped) == (PACKETS, {})
+    assert (result.facts.packets, result.facts.skipped) == (PACKETS, {})
 
 
 @pytest.mark.parametrize("front_end", [FrontEnd.AUTO, FrontEnd.ZEEK_LOG])
@@ -156,7 +156,7 @@ def test_the_whole_one_of_two_logs_counts(warehouse, network, tmp_path, front_en
     work = [(network, path) for path in files.find_captures(tmp_path, front_end).files]
     assert len(work) == 2
     (result,) = job.ingest(warehouse, work, front_end)
-    assert (result.path.name, result.packets) == ("giscope_packets.log", PACKETS)
+    assert (result.path.name, result.facts.packets) == ("giscope_packets.log", PACKETS)
 
 
 def test_the_whole_one_of_two_files_counts_when_zeek_reads_captures(
@@ -166,7 +166,7 @@ def test_the_whole_one_of_two_files_counts_when_zeek_reads_captures(
     (tmp_path / "x.pcap.gz").write_bytes(part(gzip.compress(WHOLE)))
     work = [(network, tmp_path / name) for name in ("x.pcap.gz", "x.pcap")]
     (result,) = job.ingest(warehouse, work, FrontEnd.ZEEK)
-    assert (result.path.name, result.packets) == ("x.pcap", PACKETS)
+    assert (result.path.name, result.facts.packets) == ("x.pcap", PACKETS)
 
 
 def test_a_published_capture_is_not_replaced_by_an_incomplete_file(ingested, tmp_path):

@@ -19,7 +19,8 @@ from conftest import CAPTURES
 from scapy.layers.l2 import ARP, Ether
 from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
-from spark_jobs.jobs.ingest import CaptureOutcome, ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 

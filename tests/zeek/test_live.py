@@ -88,7 +88,7 @@ def test_files_of_a_killed_zeek_are_landed_by_the_next_one(
     assert {path: path.read_bytes() for path in before} == before
     (left,) = set(place.landed()) - set(before)
     (result,) = ingested(warehouse, network, [left])
-    assert result.skipped == ({"not_closed": 1} if left.suffix == ".log" else {})
+    assert result.facts.skipped == ({"not_closed": 1} if left.suffix == ".log" else {})
     ingested(warehouse, network, before)
     found, all_rows = rows(warehouse), expected(frames[:sent])
     assert found == all_rows[: len(found)]
@@ -188,7 +188,7 @@ def test_a_full_disk_ends_zeek_when_it_writes_a_log(place, filler, warehouse, ne
     assert zeek.stop() == 0
     assert place.left() == set()
     (result,) = ingested(warehouse, network, place.landed())
-    assert result.skipped == {"not_closed": 1, "truncated_file": 1}
+    assert result.facts.skipped == {"not_closed": 1, "truncated_file": 1}
     found = rows(warehouse)
     assert 1000 < len(found) < len(frames)
     assert found == expected(frames)[: len(found)]
@@ -210,7 +210,7 @@ def test_on_a_full_disk_the_plugin_keeps_running_and_leaves_no_packet_cut(
     assert zeek.stop() == 0
     assert place.left() == set()
     (result,) = ingested(warehouse, network, place.landed())
-    assert result.skipped == {}
+    assert result.facts.skipped == {}
     found, sent = rows(warehouse), expected(frames + later)
     assert found[-len(later) :] == sent[-len(later) :]
     assert 1000 < len(found) < len(sent)

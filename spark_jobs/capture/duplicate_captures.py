@@ -1,11 +1,10 @@
 """Detection of captures that hold the same packets, so that each packet counts once.
 
-The job compares two captures of a network if they overlap in time. It compares their samples (see
-capture/packet_sample.py), or all packets if the smaller capture has too few for a sample. If the
-other capture has most packets of the smaller one, one capture is a duplicate of the other, or of a
-part of it. A smaller overlap is legitimate: captures that follow each other overlap by a few
-seconds. Packets that two mirrored ports both captured have different times, so this job does not
-match them.
+Two captures of a network are compared if they overlap in time. Their samples are compared (see
+packet_sample.py), or all packets if the smaller capture has too few for a sample. If the other
+capture has most packets of the smaller one, one capture is a duplicate of the other, or of a part
+of it. A smaller overlap is legitimate: captures that follow each other overlap by a few seconds.
+Packets that two mirrored ports both captured have different times, so they do not match.
 """
 
 from __future__ import annotations
@@ -13,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from schemas import INGEST_LOG, PACKETS
+import numpy as np
+
+from schemas import PACKETS
 from spark_jobs.capture import FrontEnd
+from spark_jobs.capture.ingest_log import stored_sample
+from spark_jobs.capture.users import has_secret, key_content_hash, secret
 from spark_jobs.errors import UserError
+from spark_jobs.warehouse.facts import CaptureFacts
+from spark_jobs.warehouse.files import read_between
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit
-
-if TYPE_CHECKING:
-    import numpy as np
 
 DUPLICATE_SHARE = 0.5
 """Share of the smaller capture's packets above which one capture is a duplicate of the other."""
@@ -49,22 +50,27 @@ class CapturePackets:
     """The data of a capture that are compared with another capture's.
 
     name: the capture's name
-    facts: the facts of its unit in the catalog
+    facts: the capture's facts
     paths: the files with its packets
-    sample: its sample (see capture/sketch.py)
+    sample: its sample (see packet_sample.py)
     """
 
     name: str
-    facts: dict[str, Any]
+    facts: CaptureFacts
     paths: list[Path]
     sample: np.ndarray
+
+    @property
+    def is_packet_log(self) -> bool:
+        """Return whether the packets come from a log of Zeek."""
+        return self.facts.front_end == FrontEnd.ZEEK_LOG
 
 
 @dataclass(frozen=True)
 class Overlap:
     """An older capture, and which shares of its packets and of the new capture's both have."""
 
-    commit: PublishedUnit
+    old: PublishedUnit
     old_share: float
     new_share: float
 
@@ -79,25 +85,29 @@ def find_replaced_captures(
 
     Raises DuplicateCaptureError if the new capture is the duplicate.
     """
+    _reject_same_content(others, path, new.facts.content)
     overlaps = []
-    for commit in _overlapping_in_time(others, new):
-        old = _capture_packets(warehouse, commit)
+    for published in others:
+        if not _overlap_in_time(CaptureFacts.of(published), new.facts):
+            continue
+        old = _capture_packets(warehouse, published)
         old_share, new_share = _shared_shares(old, new)
-        if _is_packet_log(old) != _is_packet_log(new) and old_share:
+        if old.is_packet_log != new.is_packet_log and old_share:
             raise DuplicateCaptureError(
-                f"{path}: holds packets of {commit.unit.name}, which is ingested already; "
+                f"{path}: holds packets of {old.name}, which is ingested already; "
                 "a capture and a log of the same packets would count them twice",
-                commit.unit.name,
+                old.name,
                 new_share,
             )
         if max(old_share, new_share) > DUPLICATE_SHARE:
-            overlaps.append(Overlap(commit, old_share, new_share))
+            overlaps.append(Overlap(published, old_share, new_share))
     if not overlaps:
         return []
+    replaced = [overlap.old for overlap in overlaps]
     if all(overlap.old_share >= NEARLY_ALL for overlap in overlaps):
-        if _has_more_values(new.facts, [overlap.commit.facts for overlap in overlaps]):
-            return [overlap.commit for overlap in overlaps]
-    names = [overlap.commit.unit.name for overlap in overlaps]
+        if _has_more_values(new.facts, [CaptureFacts.of(old) for old in replaced]):
+            return replaced
+    names = [old.unit.name for old in replaced]
     share = min(1.0, sum(overlap.new_share for overlap in overlaps))
     raise DuplicateCaptureError(
         f"{path}: {share:.0%} of its packets are in {', '.join(names)}, ingested already",
@@ -106,60 +116,59 @@ def find_replaced_captures(
     )
 
 
-def _overlapping_in_time(
-    others: list[PublishedUnit], new: CapturePackets
-) -> Iterator[PublishedUnit]:
-    """Yield the captures and packet logs that overlap in time with a new one."""
-    for commit in others:
-        facts = commit.facts
-        if not facts["packets"] or "first_us" not in facts or not new.facts["packets"]:
-            continue
-        if facts["first_us"] <= new.facts["last_us"] and new.facts["first_us"] <= facts["last_us"]:
-            yield commit
+def _reject_same_content(others: list[PublishedUnit], path: Path, content: str) -> None:
+    """Raise DuplicateCaptureError if a capture with rows was read from the same bytes."""
+    key = secret() if has_secret() else None
+    content = key_content_hash(content, key)
+    for published in others:
+        facts = CaptureFacts.of(published)
+        if facts.rows and key_content_hash(facts.content, key) == content:
+            raise DuplicateCaptureError(
+                f"{path}: holds the same packets as {published.unit.name}, "
+                "which is ingested already",
+                published.unit.name,
+            )
 
 
-def _is_packet_log(capture: CapturePackets) -> bool:
-    return capture.facts.get("front_end") == FrontEnd.ZEEK_LOG
+def _overlap_in_time(old: CaptureFacts, new: CaptureFacts) -> bool:
+    """Return whether two captures have packets, and the spans of these overlap."""
+    if not (old.packets and new.packets and old.span_us and new.span_us):
+        return False
+    (old_first, old_last), (new_first, new_last) = old.span_us, new.span_us
+    return old_first <= new_last and new_first <= old_last
 
 
-def _has_more_values(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
+def _has_more_values(new: CaptureFacts, old: list[CaptureFacts]) -> bool:
     """Return whether a capture has more values than some other captures together.
 
     A capture has more values if it has more packets, or more values of each packet. Earlier
     versions did not count values. If one of them ingested a capture, the numbers of packets are
     compared instead.
     """
-    unit = "values" if all("values" in facts for facts in old) else "packets"
-    return new[unit] > sum(facts[unit] for facts in old)
+    values = [facts.values for facts in old if facts.values is not None]
+    if len(values) == len(old):
+        return (new.values or 0) > sum(values)
+    return new.packets > sum(facts.packets for facts in old)
 
 
-def _capture_packets(warehouse: Warehouse, commit: PublishedUnit) -> CapturePackets:
-    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample, make_sample
-    from spark_jobs.warehouse.compaction import capture_metadata
+def _capture_packets(warehouse: Warehouse, published: PublishedUnit) -> CapturePackets:
+    from spark_jobs.capture.packet_sample import make_sample
 
-    paths = warehouse.unit_files(commit, PACKETS)
-    (log,) = warehouse.unit_files(commit, INGEST_LOG)
-    name = commit.unit.name
-    stored_sample = capture_metadata(log, name).get(METADATA_KEY)
-    # Earlier versions did not store samples.
-    sample = (
-        make_sample(_read_packet_keys(name, paths, commit.facts))
-        if stored_sample is None
-        else decode_sample(stored_sample)
-    )
-    return CapturePackets(name, commit.facts, paths, sample)
+    name, facts = published.unit.name, CaptureFacts.of(published)
+    paths, sample = warehouse.unit_files(published, PACKETS), stored_sample(warehouse, published)
+    if sample is None:  # earlier versions did not store samples
+        sample = make_sample(_read_packet_keys(name, paths, facts))
+    return CapturePackets(name, facts, paths, sample)
 
 
 def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
     """Return the shares of a's packets and of b's packets that both captures have."""
-    import numpy as np
-
-    smaller, larger = sorted((a, b), key=lambda capture: capture.facts["packets"])
+    smaller, larger = sorted((a, b), key=lambda capture: capture.facts.packets)
     if len(smaller.sample) >= MIN_SAMPLE_PACKETS:
         sizes = len(smaller.sample), len(larger.sample)
         shared = len(np.intersect1d(a.sample, b.sample, assume_unique=True))
     else:
-        sizes = smaller.facts["packets"], larger.facts["packets"]
+        sizes = smaller.facts.packets, larger.facts.packets
         shared = _count_shared(smaller, larger)
     shares = shared / sizes[0], shared / sizes[1]
     return shares if smaller is a else shares[::-1]
@@ -167,23 +176,20 @@ def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
 
 def _count_shared(smaller: CapturePackets, larger: CapturePackets) -> int:
     """Return how many packets of the smaller capture the larger one has."""
-    import numpy as np
-
     limits = smaller.facts
-    smaller_keys = np.concatenate(list(_read_packet_keys(smaller.name, smaller.paths, limits)))
+    smaller_keys = np.concatenate([*_read_packet_keys(smaller.name, smaller.paths, limits)])
     larger_keys = _read_packet_keys(larger.name, larger.paths, limits)
     return sum(int(np.isin(keys, smaller_keys).sum()) for keys in larger_keys)
 
 
 def _read_packet_keys(
-    capture: str, paths: list[Path], limits: dict[str, Any]
+    capture: str, paths: list[Path], limits: CaptureFacts
 ) -> Iterator[np.ndarray]:
     """Yield the keys of a capture's packets, row group by row group.
 
-    limits: facts whose first_us and last_us bound the packets' times.
+    limits: facts whose span bounds the packets' times.
     """
     from spark_jobs.capture.packet_sample import KEY_COLUMNS, packet_keys
-    from spark_jobs.warehouse.files import read_between
 
-    rows = read_between(paths, capture, [*KEY_COLUMNS], limits["first_us"], limits["last_us"])
-    return map(packet_keys, rows)
+    assert limits.span_us
+    return map(packet_keys, read_between(paths, capture, [*KEY_COLUMNS], *limits.span_us))

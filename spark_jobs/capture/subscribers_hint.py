@@ -11,6 +11,12 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
+import numpy as np
+
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.decode import ACK, HAS_TCP, SYN
+from spark_jobs.capture.reader import ReadStats, read_capture
+
 FEW = 0.01
 """Share of the packets below which a network's subscribers have so few that the hint is given."""
 MOST = 0.9
@@ -44,13 +50,6 @@ def subscribers_hint(
 
 def _syn_sources(path: Path) -> Counter[str]:
     """Return the number of SYNs by source, in the first packets of a capture."""
-    import numpy as np
-
-    from spark_jobs.capture.addresses import subscriber_prefixes
-    from spark_jobs.capture.decode import HAS_TCP
-    from spark_jobs.capture.reader import ReadStats, read_capture
-    from spark_jobs.estimators.tcp import ACK, SYN
-
     everyone = subscriber_prefixes([IPv6Network("::/0")])
     batch = next(read_capture(path, everyone, ReadStats(), PACKETS_READ), None)
     if batch is None:

@@ -1,0 +1,178 @@
+"""Reading of one capture or log: its rows, staged by day, and the facts about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas import PACKETS, Table
+from schemas.zeek import PACKET_LOG
+from spark_jobs.capture import FrontEnd
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.clock import correct_clock_steps
+from spark_jobs.capture.cut_rows import cut_log_rows, cut_packets
+from spark_jobs.capture.duplicates import drop_duplicates
+from spark_jobs.capture.files import capture_name
+from spark_jobs.capture.fragments import join_fragments
+from spark_jobs.capture.front_end import READERS, choose_front_end
+from spark_jobs.capture.packet_sample import make_sample, packet_keys
+from spark_jobs.capture.plan import CaptureFile
+from spark_jobs.capture.reader import ReadStats
+from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
+from spark_jobs.capture.stamp import stamp
+from spark_jobs.capture.subscribers_hint import subscribers_hint
+from spark_jobs.capture.untrusted import parser
+from spark_jobs.capture.users import user_keys
+from spark_jobs.capture.zeek_lines import log_kind
+from spark_jobs.errors import FullDiskError, UserError, in_a_line
+from spark_jobs.networks import Network
+from spark_jobs.warehouse.facts import CaptureFacts
+from spark_jobs.warehouse.files import TableWriter, Written
+from spark_jobs.warehouse.staging import Staging
+
+
+@dataclass
+class CaptureRead:
+    """A capture or log that was read, before it is published.
+
+    facts: what is known of it, with the error if one ended the reading
+    notes: lines for the user
+    files: the staged files with its rows
+    sample: a sample of its packets (see packet_sample.py); None after an error
+    disk_full: the error is a full disk, so the file may be good
+    """
+
+    facts: CaptureFacts = field(default_factory=partial(CaptureFacts, size=0, values=0))
+    notes: list[str] = field(default_factory=list)
+    files: list[Written] = field(default_factory=list)
+    sample: np.ndarray | None = None
+    disk_full: bool = False
+
+
+def read_file(
+    staging: Staging, file: CaptureFile, front_end: FrontEnd, exclusions: RemovalFilter
+) -> CaptureRead:
+    """Read a capture or log, and stage its rows but for those that are excluded."""
+    started = time.monotonic()
+    read = CaptureRead()
+    try:
+        with staging.part() as part:
+            chosen = choose_front_end(front_end, file[1])
+            _stage_rows(part, file, chosen, exclusions, read)
+            read.files = part.files
+    except (UserError, OSError) as error:
+        read.facts = read.facts.replace(error=in_a_line(error))
+        read.disk_full = isinstance(error, FullDiskError)
+    read.facts = read.facts.replace(seconds=time.monotonic() - started)
+    return read
+
+
+def _stage_rows(
+    staging: Staging,
+    file: CaptureFile,
+    front_end: FrontEnd,
+    exclusions: RemovalFilter,
+    read: CaptureRead,
+) -> None:
+    """Stage a file's rows; `read` gets what is known of the file as soon as it is known."""
+    network, path = file
+    read.facts = read.facts.replace(front_end=str(front_end))
+    read.facts = read.facts.replace(stamp=stamp(path, network, front_end), size=path.stat().st_size)
+    stats = ReadStats()
+    removed_keys = [np.empty(0, np.uint64)]
+    with ExitStack() as stack:
+        writers: dict[date, TableWriter] = {}
+        table, pieces = _table_and_pieces(network, path, front_end, stats)
+        for day, rows in _parse(path, pieces):
+            kept = exclusions.apply(table, day, rows)
+            if len(kept) < len(rows):
+                stats.skipped[REMOVED_REASON] += len(rows) - len(kept)
+                if table is PACKETS:
+                    removed_keys.append(np.setdiff1d(packet_keys(rows), packet_keys(kept)))
+            if not len(kept):
+                continue
+            if day not in writers:
+                writers[day] = stack.enter_context(
+                    staging.writer(table, network.name, day, capture_name(path))
+                )
+            writers[day].write_table(kept, row_group_size=len(kept))
+            read.facts = _count(read.facts, kept)
+    read.facts = _complete(read.facts, network, stats, writers if table is PACKETS else ())
+    read.notes = stats.notes
+    if table is PACKETS and front_end == FrontEnd.BUILTIN:
+        read.notes += subscribers_hint(path, network.name, read.facts.rows, stats.skipped)
+    if not (read.facts.rows or _may_be_empty(read.facts, table)):
+        reasons = ", ".join(f"{count} {why}" for why, count in read.facts.skipped.items())
+        raise UserError(
+            f"{path}: no packet of a subscriber of {network.name} in it"
+            + (f" ({reasons})" if reasons else "")
+        )
+    read.sample = np.setdiff1d(make_sample(stats.sample_keys), np.concatenate(removed_keys))
+
+
+def _table_and_pieces(
+    network: Network, path: Path, front_end: FrontEnd, stats: ReadStats
+) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
+    """Return the table of a file's rows, and the rows in pieces (see cut_rows.py)."""
+    capture, partitions = capture_name(path), network.user_partitions
+    prefixes, keys = subscriber_prefixes(network.subscribers), user_keys(network)
+    log = log_kind(path) if front_end == FrontEnd.ZEEK_LOG else None
+    if log and log is not PACKET_LOG:
+        from spark_jobs.capture.operator_logs import TABLE_BY_LOG, read_operator_log
+
+        rows = read_operator_log(path, log, prefixes, stats, capture, partitions, keys)
+        return TABLE_BY_LOG[log.path], cut_log_rows(rows, stats)
+    runs = READERS[front_end](path, prefixes, stats)
+    for step in (correct_clock_steps, drop_duplicates, join_fragments):
+        runs = step(runs, stats)
+    return PACKETS, cut_packets(runs, capture, partitions, keys, stats)
+
+
+@parser
+def _parse(path: Path, pieces: Iterator[tuple[date, pa.Table]]) -> Iterator[tuple[date, pa.Table]]:
+    """Yield the pieces, raising errors of the parser as errors of the file."""
+    yield from pieces
+
+
+def _count(facts: CaptureFacts, rows: pa.Table) -> CaptureFacts:
+    """Return the facts of a capture with more rows."""
+    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
+    return facts.replace(
+        rows=facts.rows + len(rows),
+        values=(facts.values or 0) + sum(len(rows) - c.null_count for c in rows.columns),
+        first_us=low if facts.first_us is None else min(facts.first_us, low),
+        last_us=high if facts.last_us is None else max(facts.last_us, high),
+    )
+
+
+def _complete(
+    facts: CaptureFacts, network: Network, stats: ReadStats, days_of_packets: Collection[date]
+) -> CaptureFacts:
+    """Return the facts of a file that was read to its end."""
+    first_us, last_us = stats.counted_span_us or (facts.first_us, facts.last_us)
+    return facts.replace(
+        frames=stats.frames,
+        skipped=dict(sorted(stats.skipped.items())),
+        packets=facts.rows if days_of_packets else 0,
+        content=user_keys(network).hash_text(stats.content_hash),
+        first_us=first_us,
+        last_us=last_us,
+        dates=sorted(days_of_packets),
+    )
+
+
+def _may_be_empty(facts: CaptureFacts, table: Table) -> bool:
+    """Return whether a file without rows is no error."""
+    is_empty_log = facts.front_end == FrontEnd.ZEEK_LOG and not (facts.frames or facts.skipped)
+    if is_empty_log or facts.skipped.get(REMOVED_REASON):
+        return True
+    return table is not PACKETS and not facts.skipped.get("malformed_line")
