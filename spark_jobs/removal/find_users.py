@@ -1,4 +1,4 @@
-"""Where users occur: the rows about them, the captures with these rows, and other places."""
+"""Search for users: the rows about them, the captures with these rows, and other places."""
 
 from __future__ import annotations
 
