@@ -16,7 +16,6 @@ from spark_jobs.capture.plan import CaptureFile, plan_ingest
 from spark_jobs.capture.removal_filter import RemovalFilter
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
-from spark_jobs.jobs.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.publish_capture import (
     CaptureOutcome,
@@ -26,6 +25,7 @@ from spark_jobs.jobs.publish_capture import (
 )
 from spark_jobs.jobs.publish_network import keys_with_secret, publish_network
 from spark_jobs.networks import Network
+from spark_jobs.removal.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse

@@ -186,6 +186,41 @@ class PurgeFacts(Facts):
     before: datetime.date = datetime.date.min
 
 
+class ForgottenFacts(Facts):
+    """A network's forgotten users, by hashes of their names.
+
+    - keyed_spans: (hash that needs the secret, begin, end): the user's rows from this time (µs
+      since 1970) are in no table
+    - spans: the same with hashes that anybody can make, as an earlier version wrote them
+    - made_with: identifies the secret of the hashes
+    - own_names: whether the users' names mean the same users in all networks
+    - far_in: the networks in which no other user has these addresses, so that the far end of a
+      connection is the user
+    """
+
+    keyed_spans: list[tuple[str, int, int]] = []
+    spans: list[tuple[str, int, int]] = []
+    made_with: str | None = None
+    own_names: bool = False
+    far_in: list[str] = []
+
+
+class RemovalFacts(Facts):
+    """A removal in progress.
+
+    - users: by network, the users to remove; their spans cover all times
+    - networks: the networks that have rows about these users: name -> its entry in the networks
+      file, or None if it has none
+    - purged: the days to remove, as (network, table, first day that is kept)
+    - tables: names of tables whose superseded files are removed, too
+    """
+
+    users: dict[str, ForgottenFacts] = {}
+    networks: dict[str, dict[str, Any] | None] = {}
+    purged: list[tuple[str, str, datetime.date]] = []
+    tables: list[str] = []
+
+
 class HistoryHorizon(Facts):
     """The time since which the tables can be shown as they were (ns since 1970).
 

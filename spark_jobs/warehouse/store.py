@@ -60,7 +60,7 @@ from spark_jobs.warehouse.catalog import (
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
 from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import report_full_disk
-from spark_jobs.warehouse.facts import Facts
+from spark_jobs.warehouse.facts import Facts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
 from spark_jobs.warehouse.history import HORIZON, History
 from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
@@ -531,14 +531,13 @@ class Warehouse:
         If it differs by table, the latest is returned. Tables computed from purged data are
         not computed again (see jobs/remove_data.py).
         """
-        found = [self.published(_purge_unit(network, table)) for table in tables]
-        days = [datetime.date.fromisoformat(one.facts["before"]) for one in found if one]
-        return max(days, default=datetime.date.min)
+        found = [self.published(purge_unit(network, table.name)) for table in tables]
+        return max((PurgeFacts.of(one).before for one in found if one), default=datetime.date.min)
 
     def record_purge(self, network: str, table: Table, before: datetime.date) -> None:
         """Record that all days of a table earlier than `before` were purged."""
         if before > self.purged_before(network, table):
-            self.publish(_purge_unit(network, table), [], {"before": before.isoformat()})
+            self.publish(purge_unit(network, table.name), [], PurgeFacts(before=before))
 
     def erase_history(self, tables: Iterable[Table]) -> None:
         """Remove all superseded files of these tables, and what killed jobs left behind.
@@ -627,10 +626,6 @@ class Warehouse:
         if all_bytes and content_of(self.root / target) != content:
             return "has other bytes than were published; remove it, and the next run makes it again"
         return None
-
-
-def _purge_unit(network: str, table: Table) -> Unit:
-    return Unit("purged", network, table.name)
 
 
 def _as_json(facts: Facts | dict[str, Any]) -> dict[str, Any]:
