@@ -172,15 +172,14 @@ CHECKS: tuple[Definition, ...] = (
 def evaluate(measured: Row, limits: QualityLimits) -> list[Check]:
     """Return the checks of a day. measured: the row of quality.sql."""
     row = {**measured, "volume_fewest_days": limits.volume_fewest_days}
-    return [_check(row, limits, definition) for definition in CHECKS]
-
-
-def _check(row: Row, limits: QualityLimits, definition: Definition) -> Check:
-    measure, value_of, condition, finding = definition
-    value = value_of(row)
-    lowest, highest = condition(getattr(limits, measure)) if condition else (None, None)
-    if isinstance(finding, str):
-        text = finding.format(share=_percent(value), **row)
-    else:
-        text = finding(row, value)
-    return Check(measure, value, lowest, highest, text)
+    checks = []
+    for measure, value_of, condition, finding in CHECKS:
+        value = value_of(row)
+        lowest, highest = condition(getattr(limits, measure)) if condition else (None, None)
+        text = (
+            finding.format(share=_percent(value), **row)
+            if isinstance(finding, str)
+            else finding(row, value)
+        )
+        checks.append(Check(measure, value, lowest, highest, text))
+    return checks
