@@ -7,7 +7,7 @@ the job publishes these days when the task is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +75,7 @@ def update_marts(
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            task = _MartsTask(staging, threads_per_task(len(batches)))
+            task = partial(_write_marts, staging, threads_per_task(len(batches)))
             run_tasks(task, batches, "marts", publish, compiled=False)
     warehouse.update_views()
     return list(stale)
@@ -135,17 +135,12 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     return change._replace(files=[file for file in change.files if file not in dropped])
 
 
-@dataclass
-class _MartsTask:
-    staging: Staging
-    threads: int
-
-    def __call__(self, batch: Batch) -> dict[Day, list[Written]]:
-        """Write the marts of each day of a batch, and return the files."""
-        release_freed_memory()
-        written: dict[Day, list[Written]] = {day: [] for day in batch.days}
-        with self.staging.part() as part:
-            for table, day, rows in mart_rows(batch.files, part, self.threads):
-                part.write(table, *day, "mart", rows)
-                written[day].append(part.files[-1])
-        return written
+def _write_marts(staging: Staging, threads: int, batch: Batch) -> dict[Day, list[Written]]:
+    """Write the marts of each day of a batch, and return the files."""
+    release_freed_memory()
+    written: dict[Day, list[Written]] = {day: [] for day in batch.days}
+    with staging.part() as part:
+        for table, day, rows in mart_rows(batch.files, part, threads):
+            part.write(table, *day, "mart", rows)
+            written[day].append(part.files[-1])
+    return written
