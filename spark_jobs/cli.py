@@ -97,11 +97,11 @@ def run(
     Only what has changed is made again. Files that cannot be read stop no others; each gives one
     line on stderr, and the exit status is 2.
     """
+    from spark_jobs.cli_summary import table1_summary
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import plot as plot_job
     from spark_jobs.jobs import quality
-    from spark_jobs.jobs.summary import table1_summary
     from spark_jobs.networks import load_networks
     from spark_jobs.report.build import bring_up_to_date
     from spark_jobs.warehouse.store import Warehouse
@@ -839,8 +839,8 @@ def serve(
     Pages are made when the browser asks for them. Nothing is written to the warehouse, and only
     programs of the user who runs this command get an answer.
     """
-    from spark_jobs.jobs.serve import make_server
     from spark_jobs.networks import load_networks
+    from spark_jobs.server import make_server
 
     known = load_networks(networks) if networks else {}
     with make_server(_open_existing(warehouse), known, port) as server:
@@ -971,8 +971,8 @@ def _ingest(
 ) -> list[CaptureOutcome]:
     """Ingest files, print the outcomes, and return those of files that gave nothing."""
     from spark_jobs.capture.users import make_secret
+    from spark_jobs.cli_summary import ingest_summary
     from spark_jobs.jobs.ingest import ingest as ingest_all
-    from spark_jobs.jobs.summary import ingest_summary
 
     if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
         typer.echo(f"giscope: made the key of the pseudonyms, back it up: {key_file}", err=True)

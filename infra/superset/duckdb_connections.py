@@ -18,9 +18,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from country_views import FOLDERS_FILE, countries_key, country_views_folder, publication
 from duckdb_engine import ConnectionWrapper, CursorWrapper
-from statements import QueryRefused, require_query, statement_of_plan, steps_of_plan
+from query_plans import statement_of_plan, steps_of_plan
 
 from spark_jobs.figures.sql_functions import register
+from spark_jobs.query_guard import QueryRefused, require_query
 from spark_jobs.query_limits import (
     MEMORY,
     MEMORY_VARIABLE,

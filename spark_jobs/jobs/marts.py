@@ -7,44 +7,23 @@ the job publishes these days when the task is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
-
-from schemas import (
-    CHANNEL_RATES,
-    FLOWS,
-    LINKS,
-    NETWORKS,
-    PAGES,
-    RETRANSMISSIONS,
-    RTO_VALUES,
-    RTT_SAMPLES,
-    STALLS,
-    Table,
-)
+from schemas import FLOWS, NETWORKS
 from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
-from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
-from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
+from spark_jobs.figures.mart_sql import mart_query, view_statements
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
 from spark_jobs.sources import version
+from spark_jobs.tables.mart_rows import INPUTS, Day, mart_rows
+from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Change, Warehouse, fingerprint
 from spark_jobs.warehouse.units import Unit
-from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
 
-if TYPE_CHECKING:
-    import duckdb
-
-INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES)
-"""Tables that a day's marts are made from, besides the network's facts."""
 SQL_AND_GROUPS = [
     *view_statements(stored=()),
     *((mart_query(table), table.group_columns) for table in MARTS),
@@ -53,10 +32,6 @@ SQL_AND_GROUPS = [
 """Inputs of a day's marts besides its tables; if one changes, all marts are made again."""
 MAX_BATCH_DAYS, MAX_BATCH_BYTES = 16, 128 << 20
 """Maximum number of days whose marts one task makes, and of bytes of their flows."""
-GIB_PER_THREAD = 1
-"""DuckDB's memory limit for each of its threads; beyond that it writes to a folder."""
-
-Day = tuple[str, date]
 
 
 class Batch(NamedTuple):
@@ -94,14 +69,13 @@ def update_marts(
 
             def publish(batch: Batch, files: dict[Day, list[Written]]) -> None:
                 changes = [
-                    Change(marts_unit(day), files[day], {"inputs": stale[day]})
+                    Change(marts_unit(day), files[day], MadeFacts(inputs=stale[day]))
                     for day in batch.days
                 ]
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            threads = threads_per_task(len(batches))
-            task = _MartsTask(staging, threads, f"{GIB_PER_THREAD * threads}GiB")
+            task = partial(_write_marts, staging, threads_per_task(len(batches)))
             run_tasks(task, batches, "marts", publish, compiled=False)
     warehouse.update_views()
     return list(stale)
@@ -161,82 +135,12 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     return change._replace(files=[file for file in change.files if file not in dropped])
 
 
-@dataclass
-class _MartsTask:
-    staging: Staging
-    threads: int
-    memory_limit: str
-
-    def __call__(self, batch: Batch) -> dict[Day, list[Written]]:
-        """Write the marts of each day of a batch, and return the files."""
-        release_freed_memory()
-        with self.staging.part() as part:
-            written: dict[Day, list[Written]] = {day: [] for day in batch.days}
-            with _duckdb(part, self.threads, self.memory_limit) as connection:
-                for table, rows in mart_rows(connection, batch.files):
-                    for day, rows_of_day in split_by_day(rows).items():
-                        part.write(table, *day, "mart", rows_of_day)
-                        written[day].append(part.files[-1])
-        return written
-
-
-@contextmanager
-def _duckdb(
-    staging: Staging, threads: int, memory_limit: str
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection in which the marts' SQL can run.
-
-    Beyond its memory, DuckDB writes to the staging's folder, or if this machine lacks that, to the
-    system's temporary folder.
-    """
-    import duckdb
-
-    parent = staging.folder if staging.folder.exists() else None
-    with TemporaryDirectory(dir=parent) as folder:
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "threads": threads,
-            "memory_limit": memory_limit,
-            "temp_directory": folder,
-        }
-        with duckdb.connect(config=settings) as connection:
-            connection.execute("set timezone = 'UTC'; set enable_progress_bar = false")
-            register_object_store(connection, staging.root)
-            yield connection
-
-
-def mart_rows(
-    connection: duckdb.DuckDBPyConnection, files: dict[str, list[Path]]
-) -> Iterator[tuple[Table, pa.Table]]:
-    """Yield (table, sorted rows) of each mart of a Batch's files, then of SUPPRESSED_GROUPS."""
-    for table in (*INPUTS, NETWORKS):
-        query = files_query(table, files[table.name])
-        connection.execute(f"create temp view {table.name} as {query}")
-    for statement in view_statements(stored={*SMALL_VIEWS, *CACHED_VIEWS}):
-        connection.execute(statement)
-    thresholds = connection.sql("select network, min_users from networks where min_users > 0")
-    min_users = dict(thresholds.fetchall())
-    suppressed_tables = []
-    for table in MARTS:
-        rows = _sorted_rows(connection, mart_query(table), table.arrow_with_partitions)
-        kept, suppressed = without_small_groups(table, rows, min_users)
-        suppressed_tables.append(suppressed)
-        yield table, kept
-    order = [(name, "ascending") for name in ("network", "date", "mart")]
-    yield SUPPRESSED_GROUPS, pa.concat_tables(suppressed_tables).sort_by(order)
-
-
-def _sorted_rows(connection: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema) -> pa.Table:
-    """Return a query's rows with these columns, sorted by all of them."""
-    columns = [f'cast("{f.name}" as {sql_type(f.type)}) as "{f.name}"' for f in schema]
-    rows = connection.sql(f"select {', '.join(columns)} from ({query}) order by all")
-    return rows.to_arrow_table().cast(schema)
-
-
-def split_by_day(rows: pa.Table) -> dict[Day, pa.Table]:
-    """Return the rows of each (network, date). The rows must be sorted by these."""
-    counted = rows.group_by(["network", "date"], use_threads=False).aggregate([([], "count_all")])
-    rows_of_day, begin = {}, 0
-    for row in counted.to_pylist():
-        rows_of_day[row["network"], row["date"]] = rows.slice(begin, row["count_all"])
-        begin += row["count_all"]
-    return rows_of_day
+def _write_marts(staging: Staging, threads: int, batch: Batch) -> dict[Day, list[Written]]:
+    """Write the marts of each day of a batch, and return the files."""
+    release_freed_memory()
+    written: dict[Day, list[Written]] = {day: [] for day in batch.days}
+    with staging.part() as part:
+        for table, day, rows in mart_rows(batch.files, part, threads):
+            part.write(table, *day, "mart", rows)
+            written[day].append(part.files[-1])
+    return written

@@ -17,6 +17,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.examples.sentences import counted
 from spark_jobs.networks import Network, period_of
 from spark_jobs.report.display_filter import Condition, parse_filter, port_number
+from spark_jobs.warehouse.facts import NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import files_query
@@ -219,7 +220,7 @@ def _keys(warehouse: Warehouse, network: Network) -> UserKeys:
     """Return the keys of a network's users; raise UserError if the warehouse has other keys."""
     keys = user_keys(network)
     published = warehouse.published(Unit("network", network.name))
-    if published and published.facts.get("users") not in (None, PLAIN, keys.key_scheme):
+    if published and NetworkFacts.of(published).users not in (None, PLAIN, keys.key_scheme):
         raise UserError(
             f"{warehouse.root}: the users of {network.name} in it are pseudonyms of another key or "
             "key_period: use that one"

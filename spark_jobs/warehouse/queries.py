@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.warehouse.store import Warehouse
 
-EXPLAIN = re.compile(r"explain(\s+analyze)?(\s*\((\s*(analyze|format\s+\w+)\s*,?)+\))?\s", re.I)
-PRAGMA = re.compile(
-    r"pragma\s+(collations|database_list|database_size|functions|platform|show\w*|storage_info"
-    r"|table_info|version)\b",
-    re.IGNORECASE,
-)
-"""The pragmas that only read."""
 ROWS_PER_FETCH = 1000
 """Number of rows that are fetched together."""
 
@@ -94,7 +86,7 @@ def run_query(
     import duckdb
 
     if not write:
-        query = read_only(query)
+        _require_query(query)
     connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
@@ -129,50 +121,13 @@ def run_query(
         answer.close()
 
 
-def read_only(query: str) -> str:
-    """Return a query with the same answer that cannot write.
-
-    The query is put into a FROM clause. There, at any depth, DuckDB accepts nothing that changes a
-    table or a file. Raises UserError if the text is not one query; and duckdb.Error.
-    """
-    import duckdb
-
-    kinds = duckdb.StatementType
-    statements = duckdb.extract_statements(query)
-    if len(statements) == 1:
-        (statement,) = statements
-        text = _without_semicolons(statement.query)
-        if statement.type == kinds.PRAGMA and PRAGMA.match(text):
-            return text
-        explain = EXPLAIN.match(text)
-        head = explain.group() if explain else ""
-        wrapped = f"{head}from ({text[len(head) :]}\n)"
-        if statement.type in (kinds.SELECT, kinds.MULTI, kinds.EXPLAIN) and _parses(wrapped):
-            return wrapped
-    raise UserError(
-        "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
-        "explain) and only reads; for anything else use --write"
-    )
-
-
-def _without_semicolons(statement: str) -> str:
-    """Return a statement without final semicolons and comments."""
-    import duckdb
-
-    text = statement.encode()
-    for offset, kind in reversed(duckdb.tokenize(statement)):
-        if text[offset : offset + 1] == b";":
-            text = text[:offset]
-        elif kind != duckdb.token_type.comment:
-            break
-    return text.decode()
-
-
-def _parses(query: str) -> bool:
-    import duckdb
+def _require_query(sql: str) -> None:
+    from spark_jobs.query_guard import QueryRefused, require_query
 
     try:
-        duckdb.extract_statements(query)
-    except duckdb.ParserException:
-        return False
-    return True
+        require_query(sql, any_read=True)
+    except QueryRefused as error:
+        raise UserError(
+            "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
+            "explain) and only reads; for anything else use --write"
+        ) from error

@@ -5,13 +5,9 @@ import re
 import duckdb
 import pytest
 
-from infra.superset.statements import (
-    QueryRefused,
-    require_query,
-    statement_of_plan,
-    steps_of_plan,
-)
+from infra.superset.query_plans import statement_of_plan, steps_of_plan
 from spark_jobs.dashboards.assets import assets
+from spark_jobs.query_guard import QueryRefused, require_query
 from spark_jobs.warehouse.store import Warehouse
 
 QUERIES = (

@@ -14,8 +14,8 @@ from listening import Seen, is_loopback, watched
 from test_spark_sql import SPARK, WAIT_S, asked, comes, free_port
 from test_warehouse import publish
 
-from spark_jobs.jobs import thrift_server
-from spark_jobs.jobs.thrift_server import BIND
+from spark_jobs.engine import thrift_server
+from spark_jobs.engine.thrift_server import BIND
 from spark_jobs.warehouse.store import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")

@@ -39,7 +39,7 @@ from spark_jobs.figures.numbers import Numbers
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import MARTS, TABLES
-from spark_jobs.jobs.marts import INPUTS
+from spark_jobs.tables.mart_rows import INPUTS
 
 Rows = list[dict[str, Any]]
 Example = dict[str, Rows]

@@ -114,6 +114,9 @@ def test_sql_keeps_the_querys_order(giscope, demo):
         "explain analyze copy (select 1) to '{there}'",
         "with said as (copy (select 1) to '{there}') from said",
         "copy (pivot flows on network using count(*)) to '{there}'",
+        "with said as (copy (select 1) to '{there}') pivot said on \"Count\" using count(*)",
+        "from json_execute_serialized_sql(json_serialize_sql("
+        "'with said as (copy (select 1) to ''{there}'') from said'))",
         "from query('with said as (copy (select 1) to ''{there}'') from said')",
         "pragma json_execute_serialized_sql(json_serialize_sql('select 1'))",
         "attach '{there}'",

@@ -20,6 +20,7 @@ from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.networks import QualityLimits, load_networks
+from spark_jobs.quality.checks import evaluate
 from spark_jobs.tables.flows import RATES as RATES_OF_TRANSFERS
 
 GOOD = {
@@ -59,7 +60,7 @@ LIMITS = QualityLimits(skipped_share=0.01, acked_unseen_share=0.001, without_syn
 
 
 def failed(limits: QualityLimits = LIMITS, **measured: object) -> list[str]:
-    return [c.measure for c in quality.evaluate(GOOD | measured, limits) if not c.passed]
+    return [c.measure for c in evaluate(GOOD | measured, limits) if not c.passed]
 
 
 def test_good_day_passes():
@@ -107,7 +108,7 @@ def test_at_the_limit_or_not_measurable_passes(measured):
 @pytest.mark.parametrize(("cut", "is_asked"), [(0, False), (10, False), (11, True), (1000, True)])
 def test_many_cut_options_ask_for_a_larger_snap_length(cut, is_asked):
     measured = GOOD | {"options_cut": cut}
-    [check] = (c for c in quality.evaluate(measured, LIMITS) if c.measure == "options_cut_share")
+    [check] = (c for c in evaluate(measured, LIMITS) if c.measure == "options_cut_share")
     assert (check.value, check.passed) == (cut / 1000, True)
     assert ("raise the snap length" in check.finding) == is_asked
 

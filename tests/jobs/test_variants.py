@@ -97,7 +97,7 @@ def packets_only(tmp_path, monkeypatch) -> None:
     for step in ("flows.bring_up_to_date", "marts.update_marts", "plot.bring_up_to_date"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
-    monkeypatch.setattr("spark_jobs.jobs.summary.table1_summary", lambda _: "")
+    monkeypatch.setattr("spark_jobs.cli_summary.table1_summary", lambda _: "")
     monkeypatch.setattr("spark_jobs.report.build.bring_up_to_date", lambda _: tmp_path)
 
 

@@ -7,12 +7,12 @@ import duckdb
 import pytest
 from conftest import DAY, Demo
 from made_up import flow, publish
-from spark_jobs.warehouse.spark_sql import register
 from test_warehouse import rows as networks_of
 
 from infra.superset.country_views import country_views_folder
 from schemas import FLOWS, NETWORKS, QUALITY
 from spark_jobs.engine.spark import spark_session
+from spark_jobs.engine.spark_sql import register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.view_sql import PUBLISHED

@@ -17,10 +17,10 @@ from conftest import EMPTY_IN_DEMO, ROOT
 from test_warehouse import publish
 
 from schemas import NETWORKS
+from spark_jobs.engine import thrift_server
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import read_table, register
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.jobs import thrift_server
 from spark_jobs.warehouse.store import Warehouse
 
 SPARK = Path(pyspark.__file__).parent

@@ -2,7 +2,7 @@
 
 Start it with:
 
-spark-submit --master spark://HOST:7077 spark_jobs/jobs/thrift_server.py W
+spark-submit --master spark://HOST:7077 spark_jobs/engine/thrift_server.py W
 """
 
 import os

@@ -1,0 +1,185 @@
+"""The checks of a day: each has a measured value, the bounds of the value, and a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from schemas import MAX_OPTIONS_CUT_SHARE
+from spark_jobs.networks import QualityLimits
+
+MIN_RADIO_RTT_S = 0.003
+"""Minimum RTT over a radio link.
+
+The target for NR is 4 ms for each direction (3GPP TR 38.913, 7.5).
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of quality: a measured value, and the bounds that it must lie between."""
+
+    measure: str
+    value: float | None
+    lowest: float | None
+    highest: float | None
+    finding: str
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the day passes. A value that could not be measured passes."""
+        return self.value is None or (
+            (self.lowest is None or self.value >= self.lowest)
+            and (self.highest is None or self.value <= self.highest)
+        )
+
+
+Row = Mapping[str, Any]
+"""The row of quality.sql for a day, with the limit `volume_fewest_days`."""
+
+
+def share(*parts: str, of: str) -> Callable[[Row], float | None]:
+    """Return a function of a row: the sum of some columns as a share of another column.
+
+    The share is None if one of them was not measured, or if the whole is 0.
+    """
+
+    def value(row: Row) -> float | None:
+        measured = [row[part] for part in parts]
+        return float(sum(measured)) / float(row[of]) if row[of] and None not in measured else None
+
+    return value
+
+
+def volume_ratio(row: Row) -> float | None:
+    """Return the volume by the usual volume; None if there are too few earlier days."""
+    is_known = row["earlier_days"] >= row["volume_fewest_days"]
+    return share("volume", of="usual_volume")(row) if is_known else None
+
+
+def unread_finding(row: Row, _: float | None) -> str:
+    """Return the names of the captures that were not read to their end, in words."""
+    return f"captures not read to their end: {', '.join(row['unread_captures']) or 'none'}"
+
+
+def clock_finding(row: Row, _: float | None) -> str:
+    """Return how the monitor's clock stepped back, in words."""
+    return (
+        f"the monitor's clock stepped back {row['clock_steps'] or 0} times, by "
+        f"{row['clock_back_s'] or 0:.3f} s in all: times across a step are not known; "
+        "let NTP slew the clock, so that it steps seldom"
+    )
+
+
+def options_finding(_: Row, cut: float | None) -> str:
+    """Return the share of cut options in words, and advice if it is too large."""
+    advice = (
+        ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
+        "IPv6 or behind VLAN tags, 192 those in GTP-U"
+    )
+    is_too_large = cut is not None and cut > MAX_OPTIONS_CUT_SHARE
+    return (
+        f"{_percent(cut)} of the TCP packets have options that the capture cut"
+        f"{advice if is_too_large else ''}"
+    )
+
+
+def volume_finding(row: Row, ratio: float | None) -> str:
+    """Return how the volume compares with that of earlier days, in words."""
+    if ratio is None:
+        return "volume: too few earlier days of the same weekday to compare with"
+    return (
+        f"volume {ratio:.2f} times the median of {row['earlier_days']} earlier days of the same "
+        "weekday"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "unknown share" if value is None else f"{value:.2%}"
+
+
+def at_most(limit: float) -> tuple[None, float]:
+    """Return the bounds of a value that may be at most the limit."""
+    return None, limit
+
+
+def at_least(limit: float) -> tuple[float, None]:
+    """Return the bounds of a value that must be at least the limit."""
+    return limit, None
+
+
+def within_factor(limit: float) -> tuple[float, float]:
+    """Return the bounds of a ratio that may differ from 1 by a factor, up or down."""
+    return 1 / limit, limit
+
+
+Definition = tuple[
+    str,
+    Callable[[Row], float | None],
+    Callable[[float], tuple[float | None, float | None]] | None,
+    str | Callable[[Row, float | None], str],
+]
+"""A check's measure, value, condition and finding.
+
+The condition is about the limit in the networks file that has the measure's name; None: the check
+only reports. A finding's text has the value as {share}, and values of the row by their names.
+"""
+CHECKS: tuple[Definition, ...] = (
+    ("unread_captures", lambda row: len(row["unread_captures"]), at_most, unread_finding),
+    ("skipped_share", share("skipped", of="frames"), at_most,
+     "{share} of the frames could not be read"),
+    ("duplicate_share", share("duplicates", of="frames"), None,
+     "{share} of the frames are duplicates of earlier ones, and do not count"),
+    ("copied_share", share("copied", of="numbered"), at_most,
+     "{share} of the packets are in two captures, as if two mirrored ports were written to a file "
+     "each: merge the files into one, in which duplicates are found"),
+    ("clock_steps", itemgetter("clock_steps"), None, clock_finding),
+    ("acked_unseen_share", share("acked_unseen_bytes", of="acked_bytes"), at_most,
+     "{share} of the bytes that mobiles acknowledged were never seen: the capture dropped them"),
+    ("one_way_share", share("flows_up_only", "flows_down_only", of="flows"), at_most,
+     "{share} of the connections were seen in one direction only ({flows_up_only} up, "
+     "{flows_down_only} down): the other direction is not mirrored, or takes another path"),
+    ("losses_unknown_share", share("flows_losses_unknown", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile were not seen well enough to estimate "
+     "their losses: they are left out"),
+    ("sending_unknown_share", share("flows_sending_unknown", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile were not seen well enough to know what "
+     "the server did"),
+    ("split_share", share("flows_split", of="flows_with_data"), None,
+     "{share} of the connections with data to the mobile are split by a performance-enhancing "
+     "proxy at Gi: their access side is not known"),
+    ("near_share", share("flows_too_near", of="flows_timed"), None,
+     "{share} of the connections have an RTT on the access side below "
+     f"{1000 * MIN_RADIO_RTT_S:g} ms, less than over any radio link: a proxy or a host at Gi "
+     "answers"),
+    ("merged_share", share("merged_segments", of="segments"), None,
+     "{share} of the segments were merged into larger packets (LRO, GRO, TSO)"),
+    ("options_cut_share", share("options_cut", of="tcp_packets"), None, options_finding),
+    ("not_tcp_share", share("not_tcp_bytes", of="ip_bytes"), None,
+     "{share} of the bytes were not TCP (QUIC, for example): they count as load of the link"),
+    ("tunnel_share", share("tunnel_bytes", of="ip_bytes"), None,
+     "{share} of the bytes were in tunnels that are not opened (IP in IP, GRE, ESP, L2TP)"),
+    ("without_syn_share", share("flows_without_syn", of="flows"), at_most,
+     "{share} of the connections have no SYN"),
+    ("peak_flows", itemgetter("peak_flows"), at_least,
+     "{peak_flows} connections in the peak hours"),
+    ("volume_ratio", volume_ratio, within_factor, volume_finding),
+)  # fmt: skip
+
+
+def evaluate(measured: Row, limits: QualityLimits) -> list[Check]:
+    """Return the checks of a day. measured: the row of quality.sql."""
+    row = {**measured, "volume_fewest_days": limits.volume_fewest_days}
+    checks = []
+    for measure, value_of, condition, finding in CHECKS:
+        value = value_of(row)
+        lowest, highest = condition(getattr(limits, measure)) if condition else (None, None)
+        text = (
+            finding.format(share=_percent(value), **row)
+            if isinstance(finding, str)
+            else finding(row, value)
+        )
+        checks.append(Check(measure, value, lowest, highest, text))
+    return checks

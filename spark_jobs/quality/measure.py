@@ -1,0 +1,55 @@
+"""Measurement of a day's quality, by SQL over its packets, flows and captures."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+from schemas import FLOWS, INCOMPLETE_REASONS, INGEST_LOG, PACKETS, TUNNELS, UNREAD_REASONS
+from spark_jobs.figures.tables import TABLES
+from spark_jobs.networks import Network
+from spark_jobs.quality.checks import MIN_RADIO_RTT_S, Row
+from spark_jobs.warehouse.store import Warehouse
+
+SQL = Path(__file__).with_name("quality.sql")
+MAX_DUPLICATE_DELAY_MS = 100
+"""Maximum time between a packet and its duplicate in another capture.
+
+It is half the smallest retransmission timeout in use (Linux).
+"""
+
+
+def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
+    """Return the values of a day that the checks need."""
+    weeks = range(1, network.quality.volume_weeks + 1)
+    earlier = [day - timedelta(weeks=n) for n in weeks]
+    connection = warehouse.connect_to(
+        {
+            INGEST_LOG: warehouse.files(INGEST_LOG, network.name),
+            FLOWS: warehouse.files(FLOWS, network.name, day),
+            PACKETS: warehouse.files(PACKETS, network.name, day),
+            TABLES["table1_summary"]: [
+                path
+                for earlier_day in earlier
+                for path in warehouse.files(TABLES["table1_summary"], network.name, earlier_day)
+            ],
+        }
+    )
+    answer = connection.execute(
+        SQL.read_text(),
+        {
+            "network": network.name,
+            "date": day,
+            "timezone": network.timezone,
+            "peak_from": network.peak_hours[0],
+            "peak_until": network.peak_hours[1],
+            "weeks": network.quality.volume_weeks,
+            "unread_reasons": list(UNREAD_REASONS),
+            "broken_off": list(INCOMPLETE_REASONS),
+            "tunnels": list(TUNNELS),
+            "min_radio_rtt": MIN_RADIO_RTT_S,
+            "max_duplicate_delay_ms": MAX_DUPLICATE_DELAY_MS,
+        },
+    )
+    [row] = answer.fetchall()
+    return dict(zip((column[0] for column in answer.description), row, strict=True))
