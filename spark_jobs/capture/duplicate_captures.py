@@ -21,7 +21,7 @@ from spark_jobs.capture.ingest_log import stored_sample
 from spark_jobs.capture.users import has_secret, key_content_hash, secret
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.facts import CaptureFacts
-from spark_jobs.warehouse.files import read_between
+from spark_jobs.warehouse.row_groups import read_between
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit
 

@@ -37,6 +37,7 @@ from spark_jobs.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.files import TableWriter, Written
+from spark_jobs.warehouse.row_groups import write_row_group
 from spark_jobs.warehouse.staging import Staging
 
 
@@ -104,7 +105,7 @@ def _stage_rows(
                 writers[day] = stack.enter_context(
                     staging.writer(table, network.name, day, capture_name(path))
                 )
-            writers[day].write_table(kept, row_group_size=len(kept))
+            write_row_group(writers[day], kept)
             read.facts = _count(read.facts, kept)
     read.facts = _complete(read.facts, network, stats, writers if table is PACKETS else ())
     read.notes = stats.notes

@@ -17,9 +17,10 @@ from typing import Any
 from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.removal.exclusions import CAPTURE_TABLES
-from spark_jobs.warehouse.compaction import rows_by_capture, split
+from spark_jobs.warehouse.compaction import split
 from spark_jobs.warehouse.facts import CaptureFacts, Facts, MadeFacts, NetworkFacts, QualityFacts
 from spark_jobs.warehouse.files import Written, microseconds, read_rows
+from spark_jobs.warehouse.row_groups import rows_by_capture
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition
@@ -109,7 +110,7 @@ def _add_file(
     """
     place = Partition.of(target)
     rows_of: dict[str, CaptureFiles] = defaultdict(CaptureFiles)
-    for name, rows in rows_by_capture(root / target, place):
+    for name, rows in rows_by_capture(root / target, place.table):
         capture = rows_of[name]
         capture.rows += len(rows)
         capture.values += sum(len(rows) - column.null_count for column in rows.columns)

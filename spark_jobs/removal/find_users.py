@@ -39,7 +39,8 @@ from spark_jobs.removal.exclusions import (
 from spark_jobs.removal.search import Scope, SearchReport, search_names
 from spark_jobs.users.subscribers import lease_spans
 from spark_jobs.warehouse.facts import ForgottenFacts
-from spark_jobs.warehouse.files import open_parquet, read_rows
+from spark_jobs.warehouse.files import read_rows
+from spark_jobs.warehouse.row_groups import stored_row_groups
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import network_of
 
@@ -137,16 +138,9 @@ def row_groups(
 
     Raises UserError if the file is damaged.
     """
-    texts = [name for name in ("capture", *KEY_COLUMNS) if name in table.arrow.names]
     columns = None if may_be_about is None else ["capture", *KEY_COLUMNS, *TIME_COLUMNS]
     try:
-        with open_parquet(path, read_dictionary=texts) as file:
-            for number in range(file.num_row_groups):
-                if may_be_about and not may_be_about(
-                    file.read_row_group(number, columns=[*KEY_COLUMNS])
-                ):
-                    continue
-                yield file.read_row_group(number, columns=columns)
+        yield from stored_row_groups(path, table, columns, may_be_about, KEY_COLUMNS)
     except FileNotFoundError:
         return
     except (OSError, pa.ArrowException) as error:

@@ -14,7 +14,7 @@ from spark_jobs.capture.users import key_content_hash, secret
 from spark_jobs.removal.exclusions import CAPTURE_TABLES, content_lock, exclusions_of
 from spark_jobs.removal.find_users import captures_about, row_groups
 from spark_jobs.warehouse.facts import CaptureFacts, RemovalFacts
-from spark_jobs.warehouse.files import with_columns
+from spark_jobs.warehouse.row_groups import write_row_group
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition, stem
@@ -113,8 +113,6 @@ def _stage_without(
         place = Partition.of(target)
         kept_parts, changed = [], False
         for rows in row_groups(warehouse.root / target, place.table):
-            rows = with_columns(rows, place.table, place.table.arrow.names)
-            rows = rows.cast(place.table.arrow_dictionary)
             kept = without_users(place.table, rows)
             changed |= len(kept) < len(rows)
             if len(kept) == len(rows) and removed.only_in_dictionary(rows):
@@ -125,7 +123,7 @@ def _stage_without(
         if changed and kept_parts:
             with staging.writer(*place, stem(target)) as writer:
                 for rows in kept_parts:
-                    writer.write_table(rows, row_group_size=len(rows))
+                    write_row_group(writer, rows)
     return replaced
 
 
