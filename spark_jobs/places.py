@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from spark_jobs.extras import require
 from spark_jobs.secret_files import secret_of
 
 if TYPE_CHECKING:
@@ -168,9 +169,10 @@ class ObjectPath(PurePosixPath):
 def path_of(text: str | os.PathLike[str]) -> Path:
     """Return the path of a file or folder that a user named by a path or URL.
 
-    A URL s3://BUCKET/KEY gives an ObjectPath.
+    A URL s3://BUCKET/KEY gives an ObjectPath. Raises UserError if the packages for it are missing.
     """
     if isinstance(text, str) and text.startswith(f"{SCHEME}://"):
+        require("s3", text)
         return cast(Path, ObjectPath(text))
     return cast(Path, text) if isinstance(text, ObjectPath) else Path(text)
 

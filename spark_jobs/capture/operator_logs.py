@@ -3,15 +3,14 @@
 The logs conn, http and ssl give rows of application_log. Logs of RADIUS give rows of accounting.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import ACCOUNTING, APPLICATION_LOG, Table
 from schemas.accounting import ACCEPTED, NAS, STATUSES
@@ -52,7 +51,11 @@ FIRST_FINAL_STATUS, FIRST_REDIRECTION = 200, 300
 Codes below the first are interim. Codes from the first to below the second are successes.
 """
 
-Columns = dict[str, Any]
+TEXT = pa.string()
+_STATUS_OF_TYPE = pa.array(STATUSES.get(type_) for type_ in range(256))
+"""`status` by Acct-Status-Type, null for messages that are left out."""
+
+Columns = dict[str, pa.Array | str]
 
 
 @parser
@@ -71,37 +74,40 @@ def read_operator_log(
     users = _UserNames(AddressNumbers(prefixes), partitions, keys)
     for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
-            frame = _to_data_frame(parsed, log, users.addresses)
+            rows = _to_rows(parsed, log, users.addresses)
             present = [has_value(parsed, name) for name in log.required]
-            present += [frame[name] > 0 for name in _address_fields(log) if name in log.required]
+            present += [
+                rows[name].to_numpy() > 0 for name in log.required if _is_address(log.fields[name])
+            ]
             complete = np.logical_and.reduce(present)
-            plausible = frame["ts"].to_numpy() >= 0
+            plausible = rows["ts"].to_numpy() >= 0
             skip_rows(stats, path, lines, ~complete, "malformed_line")
             skip_rows(stats, path, lines, complete & ~plausible, "implausible_time")
-            for columns in make_rows(frame[complete & plausible], log, users, stats):
+            for columns in make_rows(rows.filter(complete & plausible), log, users, stats):
                 yield _to_table(columns | {"capture": capture}, table)
 
 
-def _address_fields(log: Log) -> list[str]:
-    return [name for name, kind in log.fields.items() if pa.types.is_dictionary(kind)]
+def _is_address(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind)
 
 
-def _to_data_frame(parsed: pa.Table, log: Log, addresses: AddressNumbers) -> pd.DataFrame:
+def _to_rows(parsed: pa.Table, log: Log, addresses: AddressNumbers) -> pa.RecordBatch:
     """Return every field of the log as a column.
 
-    Times are in µs (-1 if implausible), addresses are numbers (0 if null). attrs["fields"] lists
-    the fields that the log has.
+    Times are in µs (-1 if implausible), addresses are numbers (0 if null). The column of a field
+    that the log lacks has the type null.
     """
-    columns: Columns = dict.fromkeys(log.fields)
-    for name in parsed.column_names:
-        if name in _address_fields(log):
-            columns[name] = addresses.numbers(parsed[name])
+    rows = {}
+    for name, kind in log.fields.items():
+        if name not in parsed.column_names:
+            rows[name] = pa.repeat(0, len(parsed)) if _is_address(kind) else pa.nulls(len(parsed))
+        elif _is_address(kind):
+            rows[name] = pa.array(addresses.numbers(parsed[name]))
+        elif name == "ts":
+            rows[name] = pa.array(to_microseconds(parsed[name]))
         else:
-            columns[name] = parsed[name].to_pandas()
-    columns["ts"] = to_microseconds(parsed["ts"])
-    frame = pd.DataFrame(columns, index=range(len(parsed)))
-    frame.attrs["fields"] = parsed.column_names
-    return frame
+            rows[name] = parsed[name].combine_chunks()
+    return pa.record_batch(rows)
 
 
 def _to_table(columns: Columns, table: Table) -> pa.Table:
@@ -110,12 +116,9 @@ def _to_table(columns: Columns, table: Table) -> pa.Table:
     for field in table.arrow:
         values = columns.get(field.name)
         if values is None or isinstance(values, str):
-            array = pa.repeat(pa.scalar(values, field.type), n)
-        elif pa.types.is_timestamp(field.type):
-            array = pa.array(values, pa.int64()).cast(field.type)
+            arrays.append(pa.repeat(pa.scalar(values, field.type), n))
         else:
-            array = pa.array(values, field.type, from_pandas=True)
-        arrays.append(array)
+            arrays.append(values.cast(field.type))
     return pa.table(arrays, schema=table.arrow).cast(table.arrow_dictionary)
 
 
@@ -127,124 +130,141 @@ class _UserNames:
     partitions: int
     keys: UserKeys
 
-    def are_subscribers(self, numbers: pd.Series) -> np.ndarray:
+    def are_subscribers(self, numbers: pa.Array) -> np.ndarray:
         """Return which addresses belong to subscribers: bool[n]."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
-    def names(self, numbers: pd.Series, ts: pd.Series, infrastructure: bool = False) -> pd.Series:
+    def names(self, numbers: pa.Array, ts: pa.Array, infrastructure: bool = False) -> pa.Array:
         """Return the names of addresses at these times (µs); see UserKeys.names."""
-
-        def names_in_period(keys: UserKeys, values: pd.Series) -> pd.Series:
-            unique = values.unique()
-            texts = keys.names(self.addresses.table, unique, infrastructure)
-            return values.map(dict(zip(unique.tolist(), texts, strict=True)))
-
-        return self._by_period(numbers, ts, names_in_period)
-
-    def identities(self, names: pd.Series, ts: pd.Series) -> pd.Series:
-        """Return the names of subscribers whom RADIUS identifies, at these times (µs)."""
+        table = self.addresses.table
         return self._by_period(
-            names, ts, lambda keys, values: _map_unique(values, keys.key_of_identity)
+            numbers, ts, lambda keys, unique: keys.names(table, unique.to_numpy(), infrastructure)
         )
 
-    def user_partitions(self, names: pd.Series, ts: pd.Series) -> pd.Series:
+    def identities(self, names: pa.Array, ts: pa.Array) -> pa.Array:
+        """Return the names of subscribers whom RADIUS identifies, at these times (µs)."""
+        return self._by_period(
+            names, ts, lambda keys, unique: map(keys.key_of_identity, unique.to_pylist())
+        )
+
+    def user_partitions(self, names: pa.Array, ts: pa.Array) -> pa.Array:
         """Return the user partitions of users by their names at these times (µs)."""
         return self._by_period(
             names,
             ts,
-            lambda keys, values: _map_unique(
-                values, lambda key: keys.partition(key, self.partitions)
+            lambda keys, unique: (
+                keys.partition(key, self.partitions) for key in unique.to_pylist()
             ),
+            pa.int64(),
         )
 
     def _by_period(
-        self, values: pd.Series, ts: pd.Series, function: Callable[[UserKeys, pd.Series], pd.Series]
-    ) -> pd.Series:
-        """Apply a function to the values of each key period."""
-        if not self.keys.has_key_periods or values.empty:
-            return function(self.keys, values)
-        keys_by_row = _map_unique(
-            ts // DAY_US, lambda day: self.keys.for_day(EPOCH + timedelta(days=int(day)))
-        )
-        parts = [function(keys, values[keys_by_row == keys]) for keys in keys_by_row.unique()]
-        return pd.concat(parts).reindex(values.index)
+        self,
+        values: pa.Array,
+        ts: pa.Array,
+        function: Callable[[UserKeys, pa.Array], Iterable[str] | Iterable[int]],
+        kind: pa.DataType = TEXT,
+    ) -> pa.Array:
+        """Return each row's result of function(keys of a key period, its unique values)."""
+        results, row_order = [pa.array([], kind)], [np.empty(0, np.int64)]
+        for keys, rows in self._rows_by_period(ts.to_numpy()):
+            encoded = values.take(rows).dictionary_encode()
+            unique = pa.array(function(keys, encoded.dictionary), kind)
+            results.append(unique.take(encoded.indices))
+            row_order.append(rows)
+        return pa.concat_arrays(results).take(np.argsort(np.concatenate(row_order)))
+
+    def _rows_by_period(self, ts: np.ndarray) -> Iterator[tuple[UserKeys, np.ndarray]]:
+        """Yield the keys of each key period, and the rows with times (µs) in it."""
+        if not self.keys.has_key_periods:
+            yield self.keys, np.arange(len(ts))
+            return
+        days, day_index = np.unique(ts // DAY_US, return_inverse=True)
+        keys_by_day = [self.keys.for_day(EPOCH + timedelta(days=int(day))) for day in days]
+        for keys in dict.fromkeys(keys_by_day):
+            is_in_period = np.array([of_day == keys for of_day in keys_by_day])
+            yield keys, np.flatnonzero(is_in_period[day_index])
 
 
-def _map_unique(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
-    """Return function(value) for each value, called once for equal values."""
-    return values.map({value: function(value) for value in values.unique()})
-
-
-def _keep_rows(frame: pd.DataFrame, keep: pd.Series, reason: str, stats: ReadStats) -> pd.DataFrame:
+def _keep_rows(
+    rows: pa.RecordBatch, keep: pa.Array | np.ndarray, reason: str, stats: ReadStats
+) -> pa.RecordBatch:
     """Return the rows to keep, and count the others."""
-    if dropped := int((~keep).sum()):
+    kept = rows.filter(keep)
+    if dropped := len(rows) - len(kept):
         stats.skipped[reason] += dropped
-    return frame[keep]
+    return kept
 
 
 def _connection_rows(
-    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+    rows: pa.RecordBatch, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
     """Yield rows of application_log, one for each endpoint that is a subscriber."""
     if log is CONN_LOG:
-        frame = _keep_rows(frame, frame["proto"] == "tcp", "not_tcp", stats)
-    if log is HTTP_LOG and "method" in frame.attrs["fields"]:
-        is_request = frame["method"].notna() | frame["status_code"].notna()
-        frame = _keep_rows(frame, is_request, "no_request", stats)
-    is_subscriber = users.are_subscribers(frame["id.orig_h"]) | users.are_subscribers(
-        frame["id.resp_h"]
+        rows = _keep_rows(rows, pc.equal(rows["proto"], "tcp"), "not_tcp", stats)
+    if log is HTTP_LOG and rows["method"].type != pa.null():
+        is_request = pc.or_(rows["method"].is_valid(), rows["status_code"].is_valid())
+        rows = _keep_rows(rows, is_request, "no_request", stats)
+    is_subscriber = users.are_subscribers(rows["id.orig_h"]) | users.are_subscribers(
+        rows["id.resp_h"]
     )
-    frame = _keep_rows(frame, pd.Series(is_subscriber, frame.index), "not_subscriber", stats)
+    rows = _keep_rows(rows, is_subscriber, "not_subscriber", stats)
     for user, server in (("orig", "resp"), ("resp", "orig")):
-        rows = frame[users.are_subscribers(frame[f"id.{user}_h"])]
-        keys = users.names(rows[f"id.{user}_h"], rows["ts"])
-        columns = {
+        own = rows.filter(users.are_subscribers(rows[f"id.{user}_h"]))
+        ts = own["ts"]
+        keys = users.names(own[f"id.{user}_h"], ts)
+        columns: Columns = {
             "log": log.path,
-            "user_partition": users.user_partitions(keys, rows["ts"]),
+            "user_partition": users.user_partitions(keys, ts),
             "user": keys,
-            "user_port": rows[f"id.{user}_p"],
-            "server": users.names(rows[f"id.{server}_h"], rows["ts"]),
-            "server_port": rows[f"id.{server}_p"],
-            "ts": rows["ts"],
-            "end_ts": rows["ts"],
+            "user_port": own[f"id.{user}_p"],
+            "server": users.names(own[f"id.{server}_h"], ts),
+            "server_port": own[f"id.{server}_p"],
+            "ts": ts,
+            "end_ts": ts,
             "service": log.path,
         }
         if log is CONN_LOG:
-            duration_us = 1e6 * pd.to_numeric(rows["duration"])
-            is_plausible = duration_us.between(0, LATEST_TS_US - rows["ts"])
-            columns["end_ts"] = rows["ts"] + duration_us.where(is_plausible, 0).round().astype(
-                "int64"
-            )
-            columns["service"] = rows["service"]
+            columns |= {"end_ts": _ends(ts, own["duration"]), "service": own["service"]}
         if log is HTTP_LOG:
-            columns["request"] = rows["trans_depth"]
-            columns["answered"] = _is_answered(rows["method"], rows["status_code"])
+            columns["request"] = own["trans_depth"]
+            columns["answered"] = _are_answered(own["method"], own["status_code"])
         if log is SSL_LOG:
-            columns["answered"] = rows["established"]
+            columns["answered"] = own["established"]
         yield columns
 
 
-def _is_answered(method: pd.Series, status: pd.Series) -> pd.Series:
-    status = pd.to_numeric(status)
-    tunnel = (method == "CONNECT") & (status < FIRST_REDIRECTION)
-    return (status >= FIRST_FINAL_STATUS) & ~tunnel
+def _ends(ts: pa.Array, duration: pa.Array) -> pa.Array:
+    """Return the ends of connections in µs; an implausible duration (s) is 0."""
+    start_us = ts.to_numpy()
+    duration_us = 1e6 * duration.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    is_plausible = (duration_us >= 0) & (duration_us <= LATEST_TS_US - start_us)
+    return pa.array(start_us + np.rint(np.where(is_plausible, duration_us, 0)).astype(np.int64))
+
+
+def _are_answered(method: pa.Array, status: pa.Array) -> pa.Array:
+    status = _to_int(status)
+    is_tunnel = pc.and_(
+        pc.equal(method, "CONNECT").fill_null(False), pc.less(status, FIRST_REDIRECTION)
+    )
+    return pc.and_not(pc.greater_equal(status, FIRST_FINAL_STATUS), is_tunnel)
 
 
 def _accounting_rows(
-    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+    rows: pa.RecordBatch, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
     """Yield rows of accounting from the accounting log of zeek_scripts/."""
-    frame = frame.assign(
-        ts=frame["ts"] - _to_int(frame["delay"]) * 1_000_000, status=frame["status"].map(STATUSES)
-    )
-    frame = _keep_rows(frame, frame["status"].notna(), "other_status", stats)
-    is_nas = frame["status"] == NAS
+    sent = pc.subtract(rows["ts"], pc.multiply(_to_int(rows["delay"]), 1_000_000))
+    rows = _with_columns(rows, ts=sent, status=_STATUS_OF_TYPE.take(rows["status"]))
+    rows = _keep_rows(rows, rows["status"].is_valid(), "other_status", stats)
+    is_nas = pc.equal(rows["status"], NAS)
+    of_nas = rows.filter(is_nas)
     yield {
-        "ts": frame["ts"][is_nas],
+        "ts": of_nas["ts"],
         "status": NAS,
-        "nas": users.names(frame["nas"][is_nas], frame["ts"][is_nas], True),
+        "nas": users.names(of_nas["nas"], of_nas["ts"], True),
     }
-    leases = _lease_messages(frame[~is_nas], "address", users, stats)
+    leases = _lease_messages(rows.filter(pc.invert(is_nas)), "address", users, stats)
     yield {
         **_lease_columns(leases, "address", users),
         "status": leases["status"],
@@ -256,12 +276,13 @@ def _accounting_rows(
 
 
 def _authentication_rows(
-    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+    rows: pa.RecordBatch, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
     """Yield rows of accounting from Zeek's own log of RADIUS authentications."""
-    frame = frame.assign(subscriber=frame["username"].fillna(frame["mac"]))
-    frame = _keep_rows(frame, frame["result"] == "success", "other_status", stats)
-    leases = _lease_messages(frame, "framed_addr", users, stats)
+    names = (rows[name].cast(TEXT) for name in ("username", "mac"))
+    rows = _with_columns(rows, subscriber=pc.coalesce(*names))
+    rows = _keep_rows(rows, pc.equal(rows["result"], "success"), "other_status", stats)
+    leases = _lease_messages(rows, "framed_addr", users, stats)
     yield {
         **_lease_columns(leases, "framed_addr", users),
         "status": ACCEPTED,
@@ -271,41 +292,46 @@ def _authentication_rows(
 
 
 def _count_monitor_losses(
-    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+    rows: pa.RecordBatch, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
     """Count what a live Zeek missed, beside the packets that it got; return no rows."""
     for reason, column in (("dropped_by_monitor", "dropped"), ("unseen_data", "gaps")):
-        if count := int(frame[column].sum()):
+        if count := int(rows[column].to_numpy().sum()):
             stats.skipped[reason] += count
-    if len(frame):
-        times = [*(stats.counted_span_us or ()), *frame["ts"]]
+    if len(rows):
+        times = [*(stats.counted_span_us or ()), *rows["ts"].to_pylist()]
         stats.counted_span_us = (min(times), max(times))
     return iter(())
 
 
 def _lease_messages(
-    frame: pd.DataFrame, address: str, users: _UserNames, stats: ReadStats
-) -> pd.DataFrame:
+    rows: pa.RecordBatch, address: str, users: _UserNames, stats: ReadStats
+) -> pa.RecordBatch:
     """Return the messages that assign one of the network's addresses to a subscriber."""
-    frame = frame.assign(**{address: _to_int(frame[address])})
-    names_lease = (frame[address] > 0) & frame["subscriber"].notna()
-    frame = _keep_rows(frame, names_lease, "no_lease", stats)
-    is_subscriber = pd.Series(users.are_subscribers(frame[address]), frame.index)
-    return _keep_rows(frame, is_subscriber, "not_subscriber", stats)
+    names_lease = pc.and_(pc.greater(rows[address], 0), rows["subscriber"].is_valid())
+    rows = _keep_rows(rows, names_lease, "no_lease", stats)
+    return _keep_rows(rows, users.are_subscribers(rows[address]), "not_subscriber", stats)
 
 
-def _lease_columns(frame: pd.DataFrame, address: str, users: _UserNames) -> Columns:
-    ts = frame["ts"]
-    keys = users.names(frame[address], ts)
+def _lease_columns(rows: pa.RecordBatch, address: str, users: _UserNames) -> Columns:
+    ts = rows["ts"]
+    keys = users.names(rows[address], ts)
     return {"ts": ts, "address": keys, "user_partition": users.user_partitions(keys, ts)}
 
 
-def _to_int(column: pd.Series) -> pd.Series:
+def _with_columns(rows: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
+    """Return the rows with these columns, which replace others of the same name."""
+    return pa.record_batch(dict(zip(rows.schema.names, rows.columns, strict=True)) | columns)
+
+
+def _to_int(column: pa.Array) -> pa.Array:
     """Return a column as whole numbers, with 0 for null."""
-    return pd.to_numeric(column).fillna(0).astype("int64")
+    return column.cast(pa.int64()).fill_null(0)
 
 
-_ROW_MAKERS: dict[str, Callable[[pd.DataFrame, Log, _UserNames, ReadStats], Iterator[Columns]]] = {
+_ROW_MAKERS: dict[
+    str, Callable[[pa.RecordBatch, Log, _UserNames, ReadStats], Iterator[Columns]]
+] = {
     CONN_LOG.path: _connection_rows,
     HTTP_LOG.path: _connection_rows,
     SSL_LOG.path: _connection_rows,

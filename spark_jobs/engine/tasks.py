@@ -16,10 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from spark_jobs.engine import processes
 from spark_jobs.errors import UserError
+from spark_jobs.extras import require
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+MASTER = "GISCOPE_MASTER"
 POLL_S = 0.05
 
 
@@ -63,8 +65,11 @@ def run_tasks(
 
 
 def by_spark() -> bool:
-    """Return whether Spark runs the tasks."""
-    return "GISCOPE_MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    """Return whether Spark runs the tasks. Raises UserError if it should, and is not installed."""
+    if MASTER in os.environ:
+        require("spark", MASTER)
+        return True
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def parallel_tasks() -> int:

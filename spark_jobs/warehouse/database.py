@@ -35,6 +35,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
+from spark_jobs.extras import require
 from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.catalog_tables import (
     FENCES,
@@ -241,7 +242,8 @@ class PostgreSQL(Database):
     """
 
     def __init__(self, url: URL):
-        """Use the database of a URL."""
+        """Use the database of a URL. Raises UserError if its driver is missing."""
+        require("postgres", CATALOG_VARIABLE)
         if not url.password:
             url = url.set(password=secret_of(PASSWORD_VARIABLE))
         engine = create_engine(url.set(drivername="postgresql+psycopg"), **_SETTINGS)
