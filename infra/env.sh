@@ -39,7 +39,6 @@ for name in postgres_password airflow_db_password superset_db_password giscope_d
     secret $name
 done
 secret airflow_fernet_key fernet_key
-add "$secrets/rest_catalog_credential" 444 </dev/null || true
 add "$secrets/spark-defaults.conf" 444 <<END || true
 # Spark's master, workers and drivers accept only connections with this secret, and encrypt them.
 spark.authenticate true

@@ -252,26 +252,8 @@ class ConflictError(Exception):
     """An object is not, or no longer, the version that a change was made from."""
 
 
-def read_if_changed(path: Path, tag: str | None) -> tuple[bytes, str] | None:
-    """Return an object's bytes and its tag; None if it still has this tag.
-
-    Raises FileNotFoundError.
-    """
-    import obstore
-    from obstore.exceptions import NotModifiedError
-
-    object_path = cast(ObjectPath, path)
-    with _translated_errors(object_path):
-        try:
-            options: Any = {"if_none_match": tag} if tag else {}
-            found = obstore.get(_store(object_path.bucket), object_path.key, options=options)
-            return bytes(found.bytes()), found.meta["e_tag"] or ""
-        except NotModifiedError:
-            return None
-
-
-def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
-    """Replace an object that still has this tag (None: that does not exist); return its new tag.
+def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> None:
+    """Replace an object that still has this tag (None: that does not exist).
 
     Raises ConflictError. The store's client repeats a request if the answer was lost. The store
     refuses the repetition, although it carried out the first request. So a refusal counts only if
@@ -284,17 +266,21 @@ def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
     with _translated_errors(object_path):
         try:
             mode: Any = {"e_tag": tag} if tag else "create"
-            done = obstore.put(_store(object_path.bucket), object_path.key, content, mode=mode)
+            obstore.put(_store(object_path.bucket), object_path.key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError) as error:
-            written = _tag_if_same(path, content)
-            if written is None:
+            if not _has_bytes(path, content):
                 raise ConflictError(str(path)) from error
-            return written
         except FileNotFoundError as error:
             if tag is None:
                 raise  # there is no such S3 bucket
             raise ConflictError(str(path)) from error
-    return done["e_tag"] or ""
+
+
+def _has_bytes(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except FileNotFoundError:
+        return False
 
 
 def tag_of(path: Path) -> str | None:
@@ -307,15 +293,6 @@ def tag_of(path: Path) -> str | None:
             return obstore.head(_store(object_path.bucket), object_path.key)["e_tag"] or ""
     except FileNotFoundError:
         return None
-
-
-def _tag_if_same(path: Path, content: bytes) -> str | None:
-    """Return the tag of an object if it has these bytes, else None."""
-    try:
-        found = read_if_changed(path, None)
-    except FileNotFoundError:
-        return None
-    return found[1] if found and found[0] == content else None
 
 
 @cache

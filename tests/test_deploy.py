@@ -61,7 +61,6 @@ USERS_OF_SECRET = {
     "object_store_key": {"airflow-scheduler", "object-store", "spark-worker"},
     "object_store_secret": {"airflow-scheduler", "object-store", "spark-worker"},
     "postgres_password": {"postgres"},
-    "rest_catalog_credential": {"airflow-scheduler"},
     "spark-defaults.conf": SPARK_NETWORK,
     "superset_admin_password": {"superset-init"},
     "superset_db_password": {"postgres", "superset", "superset-init"},
@@ -133,7 +132,7 @@ def test_secrets_are_random_and_for_their_owner_only(tmp_path):
         files = sorted((folder / "secrets").iterdir())
         assert [path.name for path in files] == sorted(USERS_OF_SECRET)
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
-        values += [path.read_text() for path in files if path.name != "rest_catalog_credential"]
+        values += [path.read_text() for path in files]
     assert all(len(value) >= 44 for value in values)
     assert len(set(values)) == len(values)
     assert not [value for value in values if value.endswith("\n") and "spark" not in value]

@@ -27,7 +27,7 @@ SERVICES = {
     "superset": ("superset-init", SUPERSET),
 }
 """Our part of the values, or of a pod: its service in docker-compose.yml."""
-OBJECT_STORE = {"object_store_key", "object_store_secret", "rest_catalog_credential"}
+OBJECT_STORE = {"object_store_key", "object_store_secret"}
 """Secrets for options that the values do not set."""
 OF_KUBERNETES = {"POD_NAME"}
 """Variables that docker-compose.yml does not need."""

@@ -4,7 +4,6 @@ import psycopg
 import pytest
 
 from spark_jobs.secret_files import secret_of
-from spark_jobs.warehouse import rest_catalog
 from spark_jobs.warehouse.store import Warehouse
 
 
@@ -50,10 +49,3 @@ def test_a_catalogs_password_may_be_in_a_file(
     with pytest.raises(Exception, match="enough"):
         Warehouse(tmp_path / "w").published_units("network")
     assert given["password"] == password
-
-
-def test_a_rest_catalogs_credential_may_be_in_a_file(monkeypatch, secret_file):
-    monkeypatch.setenv("PYICEBERG_CATALOG__GISCOPE__CREDENTIAL_FILE", str(secret_file))
-    monkeypatch.setattr(rest_catalog, "load_catalog", lambda _, **properties: properties)
-    with rest_catalog._catalog("http://127.0.0.1/api") as properties:
-        assert properties["credential"] == "of a file"

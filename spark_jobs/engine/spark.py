@@ -58,8 +58,7 @@ DRIVERS = {
 def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
     """Return settings for a new session with an Iceberg catalog, CATALOG_NAME, and its tables.
 
-    uri: the catalog's URI, as for PyIceberg: that of a database, as SQLAlchemy writes it (sqlite,
-        postgresql), or of a REST server
+    uri: the catalog's database, sqlite or postgresql, as SQLAlchemy writes it
     warehouse: the place of new tables
 
     The packages come from Maven Central, and Ivy stores them. A session that exists already cannot
@@ -69,33 +68,26 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
     """
     parts = urlsplit(uri)
     kind = parts.scheme.partition("+")[0]
-    packages = [ICEBERG]
+    if kind not in DRIVERS:
+        raise UserError(
+            f"Spark has no driver for a catalog in {kind or uri}; it has drivers for "
+            f"{', '.join(DRIVERS)}"
+        )
+    place = parts.netloc.rpartition("@")[2]
+    database = f"//{place}{parts.path}" if place else parts.path.removeprefix("/")
     catalog = {
         "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:{kind}:{database}",
+        ".jdbc.schema-version": "V1",
         ".warehouse": warehouse,
         ".cache-enabled": "false",  # otherwise a table in use is never read anew
     }
-    if kind in ("http", "https"):
-        catalog |= {".type": "rest", ".uri": uri}
-    elif kind in DRIVERS:
-        packages.append(DRIVERS[kind])
-        place = parts.netloc.rpartition("@")[2]
-        database = f"//{place}{parts.path}" if place else parts.path.removeprefix("/")
-        catalog |= {
-            ".type": "jdbc",
-            ".uri": f"jdbc:{kind}:{database}",
-            ".jdbc.schema-version": "V1",
-        }
-        for key, value in (("user", parts.username), ("password", parts.password)):
-            if value is not None:
-                catalog[f".jdbc.{key}"] = unquote(value)
-    else:
-        raise UserError(
-            f"Spark has no driver for a catalog in {kind or uri}; it has drivers for "
-            f"{', '.join(DRIVERS)}, http, https"
-        )
+    for key, value in (("user", parts.username), ("password", parts.password)):
+        if value is not None:
+            catalog[f".jdbc.{key}"] = unquote(value)
     return {
-        "spark.jars.packages": ",".join(packages),
+        "spark.jars.packages": f"{ICEBERG},{DRIVERS[kind]}",
         **{f"spark.sql.catalog.{CATALOG_NAME}{key}": value for key, value in catalog.items()},
     }
 

@@ -51,7 +51,7 @@ FENCES = Table(
     Column("name", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
-"""The number of times that each lock was taken (see database.Fences)."""
+"""The number of times that each lock was taken (see database.PostgreSQL)."""
 ICEBERG_TABLES = Table(
     "iceberg_tables",
     SCHEMA,

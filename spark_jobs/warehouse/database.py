@@ -36,6 +36,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.extras import require
+from spark_jobs.places import in_object_store
 from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.catalog_tables import (
     FENCES,
@@ -305,8 +306,13 @@ def database_of(root: Path, uri: str | None = None) -> Database:
     """Return the database of a warehouse's catalog.
 
     This is the PostgreSQL database of the URI or, without a URI, a file in the warehouse. Raises
-    UserError if the URI is not of PostgreSQL.
+    UserError if the URI is not of PostgreSQL, or there is none and the warehouse is no folder.
     """
+    if not uri and in_object_store(root):
+        raise UserError(
+            f"{root}: a warehouse in an object store needs PostgreSQL for its catalog: set "
+            f"{CATALOG_VARIABLE} to postgresql://USER@HOST/DATABASE"
+        )
     if not uri:
         return SQLite(root / CATALOG, root / LOCKS)
     with suppress(ArgumentError):

@@ -75,6 +75,8 @@ class IdentityCheck:
         self._root, self._database, self._has_tables = root, database, has_tables
         self._identity: str | None = None
         """The identity of both, once it was seen in both."""
+        self._names_new_catalog = False
+        """True if the first transaction puts another catalog's name into the mark."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -99,6 +101,7 @@ class IdentityCheck:
                 if identity_of(session) or _has_units(session):
                     self._refuse("is not empty: only an empty catalog can be rebuilt")
         self._has_tables = lambda: False
+        self._names_new_catalog = True
 
     def __call__(self, session: Connection) -> None:
         """Check as check() does, within a transaction.
@@ -108,10 +111,11 @@ class IdentityCheck:
         if self._identity is not None and identity_of(session) == self._identity:
             return
         identity = self._shared_identity(session) or uuid.uuid4().hex
-        if read_mark(self._root) is None:
+        if self._names_new_catalog or read_mark(self._root) is None:
             location = self._database.location
             name = location.rpartition("/")[2] if self._database.in_warehouse else location
-            identity = _write_mark(self._root, Mark(identity, name)).identity
+            mark = Mark(identity, name)
+            identity = _write_mark(self._root, mark, self._names_new_catalog).identity
         if identity_of(session) is None:
             session.execute(insert(IDENTITIES).values(identity=identity))
         self._identity = identity
@@ -162,6 +166,11 @@ class IdentityCheck:
         if_lost = f"if that is lost, run {_rebuild_command(self._root)}"
         if not mark:
             return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {if_lost}"
+        if "/" not in mark.catalog and in_object_store(self._root):
+            return (
+                f"it was made with {self._root / mark.catalog}, as earlier versions did: set "
+                f"{CATALOG_VARIABLE} to an empty database and run {_rebuild_command(self._root)}"
+            )
         if "/" not in mark.catalog:
             if self._database.in_warehouse:
                 return f"restore {self._root / mark.catalog}, or, {if_lost}"
@@ -182,13 +191,15 @@ def _has_units(session: Connection) -> bool:
     return session.scalar(select(UNITS.c.kind).limit(1)) is not None
 
 
-def _write_mark(root: Path, mark: Mark) -> Mark:
-    """Write a warehouse's mark, unless there is one; return the one that is there.
+def _write_mark(root: Path, mark: Mark, replace: bool) -> Mark:
+    """Write a warehouse's mark; return the one that is there.
 
-    Another process may have written it.
+    replace: replace the one that is there; otherwise it stays. Another process may have written it.
     """
     path, text = root / MARK, json.dumps(mark._asdict()).encode()
-    if in_object_store(root):
+    if in_object_store(root) and replace:
+        path.write_bytes(text)
+    elif in_object_store(root):
         with suppress(ConflictError):
             write_if_unchanged(path, text, None)
     else:
@@ -199,7 +210,7 @@ def _write_mark(root: Path, mark: Mark) -> Mark:
         try:
             os.link(temporary, path)
         except OSError:
-            if not path.exists():  # the file system has no hard links
+            if replace or not path.exists():  # the file system has no hard links
                 temporary.replace(path)
         temporary.unlink(missing_ok=True)
     found = read_mark(root)

@@ -50,7 +50,6 @@ def started(
                 "jdbc.user": "me", "jdbc.password": "p@ss",
             },
         ),
-        ("https://lake.example/api", {"type": "rest", "uri": "https://lake.example/api"}),
     ],
 )  # fmt: skip
 def test_a_catalogs_uri_becomes_settings_of_spark(uri, catalog):

@@ -33,10 +33,10 @@ ROUNDS = 12
 
 
 class Session:
-    """Spark with the Iceberg tables of a warehouse, in a process of its own; uri: its catalog's."""
+    """Spark with the Iceberg tables of a warehouse, in a process of its own."""
 
-    def __init__(self, root: Path, uri: str = ""):
-        settings = iceberg_settings(uri or f"sqlite:///{root / CATALOG}", str(root))
+    def __init__(self, root: Path):
+        settings = iceberg_settings(f"sqlite:///{root / CATALOG}", str(root))
         self._process = subprocess.Popen(
             [sys.executable, "-c", SESSION, json.dumps(settings)], cwd=ROOT, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
