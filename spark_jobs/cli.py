@@ -496,15 +496,17 @@ def forget(
     """
     from spark_jobs.jobs import remove_data
     from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.removal.exclusions import previously_forgotten
+    from spark_jobs.removal.find_users import search_for_users
 
     known = load_networks(networks)
     chosen = find_network(known, network, networks)
     store, users = _open_existing(warehouse), list(dict.fromkeys(user))
     with _one_at_a_time(store):
         _finish_removal(store)
-        forgotten_before = remove_data.previously_forgotten(store, network, users)
+        forgotten_before = previously_forgotten(store, network, users)
         rows = remove_data.forget(store, chosen, users, known.values())
-        search = remove_data.search_for_users(store, chosen, users, known.values())
+        search = search_for_users(store, chosen, users, known.values())
     out.print(f"{rows:,} rows removed")
     for name in forgotten_before:
         out.print(f"{name} was forgotten before, too", soft_wrap=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -14,24 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.capture.users import keyed_hash, secret, secret_check
-from spark_jobs.errors import UserError
+from spark_jobs.capture.users import keyed_hash, secret
 
+OWN_COLUMNS = ("user", "address", "subscriber")
+"""Columns that name a network's own users."""
 FAR_END_COLUMN = "server"
 """Column of the far end of a connection."""
-KEY_COLUMNS = ("user", FAR_END_COLUMN, "address", "subscriber")
-"""Columns that name the users a row is about; the far end's is FAR_END_COLUMN."""
+KEY_COLUMNS = (*OWN_COLUMNS, FAR_END_COLUMN)
+"""Columns that name the users a row is about."""
 TIME_COLUMNS = ("ts", "start_ts")
 REMOVED_REASON = "removed"
 """Reason in ingest_log for rows that are left out."""
 HASH_PERSON, HASH_BYTES = b"forgotten", 16
-UNKEYED_SPANS, KEYED_SPANS, SECRET_CHECK = "spans", "keyed_spans", "made_with"
-"""Names of the facts that store removed spans.
-
-UNKEYED_SPANS: spans of earlier versions, whose hashes anybody can make
-KEYED_SPANS: spans with keyed hashes
-SECRET_CHECK: identifies the secret that the keyed hashes are made with
-"""
 
 
 class RemovedSpan(NamedTuple):
@@ -55,44 +48,17 @@ class RemovedSpan(NamedTuple):
         return cls(_hash_key(key, secret()), begin_us, end_us)
 
 
-def spans_to_facts(spans: Iterable[RemovedSpan]) -> dict[str, Any]:
-    """Return the facts that store spans."""
-    return {KEYED_SPANS: sorted(spans), SECRET_CHECK: secret_check(secret())}
-
-
-def spans_from_facts(facts: Mapping[str, Any], network: str) -> tuple[RemovedSpan, ...]:
-    """Return the spans that facts store.
-
-    Raises UserError if they were made with another secret, because removed users would come back.
-    """
-    if not facts.get(KEYED_SPANS) and not facts.get(UNKEYED_SPANS):
-        return ()
-    current_secret = secret()
-    if facts.get(SECRET_CHECK, secret_check(current_secret)) != secret_check(current_secret):
-        raise UserError(
-            f"{network}: the users who were removed are recorded with another key of the "
-            "pseudonyms: use that key, or their rows would come back"
-        )
-    unkeyed = [
-        RemovedSpan(keyed_hash(key_hash, current_secret), *times)
-        for key_hash, *times in facts.get(UNKEYED_SPANS, ())
-    ]
-    return tuple(sorted({*unkeyed, *(RemovedSpan(*span) for span in facts.get(KEYED_SPANS, ()))}))
-
-
 @dataclass(frozen=True)
 class RemovalFilter:
     """The users and days that were removed from a network's tables.
 
-    spans: spans of removed users
+    spans: spans of removed users, by the column in which their names are looked for. Users of other
+        networks may only be the far end: somebody else may have the name in the other columns.
     purged_before: by table, the day before which all rows were removed
-    far_end_spans: spans of users of other networks. Users of this network may have the same names,
-        so they are removed only from the far end.
     """
 
-    spans: tuple[RemovedSpan, ...] = ()
+    spans: Mapping[str, Sequence[RemovedSpan]] = field(default_factory=dict)
     purged_before: Mapping[str, date] = field(default_factory=dict)
-    far_end_spans: tuple[RemovedSpan, ...] = ()
 
     def apply(self, table: Table, day: date, rows: pa.Table) -> pa.Table:
         """Return the rows of a table's day without removed ones, in the writer's schema."""
@@ -122,14 +88,21 @@ class RemovalFilter:
 
         Only the columns KEY_COLUMNS are needed.
         """
+        keys = keys_by_column(rows)
         return any(
             self._spans_of(key, spans)
             for name, spans in self._by_column.items()
-            if name in rows.schema.names
-            for key in _dictionary_codes(rows[name])[0]
+            for key in keys.get(name, ())
         )
 
-    def _spans_of(self, key: str | None, spans: _SpansByHash) -> Iterable[tuple[int, int]]:
+    def only_in_dictionary(self, rows: pa.Table) -> bool:
+        """Return whether a dictionary has a removed user's name although no row uses it."""
+        if not self.may_match(rows):
+            return False
+        names = [name for name in KEY_COLUMNS if name in rows.column_names]
+        return not self.may_match(pa.table({n: rows[n].cast(pa.string()) for n in names}))
+
+    def _spans_of(self, key: str | None, spans: _SpansByHash) -> Iterable[tuple[int, ...]]:
         return spans.get(_hash_key(key, self._secret), ()) if key is not None else ()
 
     @cached_property
@@ -141,30 +114,19 @@ class RemovalFilter:
         return secret()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "spans": self.spans,
-            "purged_before": self.purged_before,
-            "far_end_spans": self.far_end_spans,
-        }
+        return {"spans": self.spans, "purged_before": self.purged_before}
 
     @cached_property
     def _by_column(self) -> dict[str, _SpansByHash]:
-        """Return the spans to look for in each column."""
-        far_end = _by_key_hash((*self.spans, *self.far_end_spans))
-        own = _by_key_hash(self.spans)
-        by_column = {name: far_end if name == FAR_END_COLUMN else own for name in KEY_COLUMNS}
-        return {name: spans for name, spans in by_column.items() if spans}
+        """Return, for each column with spans, their begin and end by key hash."""
+        by_column: dict[str, _SpansByHash] = {}
+        for name, spans in self.spans.items():
+            for key_hash, *times in spans:
+                by_column.setdefault(name, {}).setdefault(key_hash, []).append(tuple(times))
+        return by_column
 
 
-_SpansByHash = Mapping[str, list[tuple[int, int]]]
-"""Begin and end of spans by key hash."""
-
-
-def _by_key_hash(spans: Iterable[RemovedSpan]) -> _SpansByHash:
-    by_hash: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for key_hash, begin_us, end_us in spans:
-        by_hash[key_hash].append((begin_us, end_us))
-    return dict(by_hash)
+_SpansByHash = dict[str, list[tuple[int, ...]]]
 
 
 def keys_by_column(rows: pa.Table) -> dict[str, set[str]]:

@@ -70,6 +70,8 @@ UNKEYED_HASH_DIGITS = 32
 PLAIN = "plain"
 IPV6_MARK = "v6:"
 """Prefix of the pseudonym of an IPv6 address, whose headers are longer; no address has it."""
+PSEUDONYM = re.compile(f"({IPV6_MARK})?([a-z2-7]{{16}}|{PERIOD_PSEUDONYM.pattern})")
+"""The form of a keyed pseudonym."""
 SERVER_PREFIX_BITS = {4: 24, 16: 48}
 """Bits that are kept of a server's address if it is cut, by the bytes of the address.
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
+from schemas import NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import (
-    capture_day,
     capture_name,
     has_log_name,
     without_compression,
 )
+from spark_jobs.capture.ingest_log import log_row, stage_log_row
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import (
@@ -43,11 +43,11 @@ from spark_jobs.jobs.duplicate_captures import (
     DuplicateCaptureError,
     find_replaced_captures,
 )
-from spark_jobs.jobs.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.subscribers_hint import subscribers_hint
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
+from spark_jobs.removal.exclusions import load_exclusions, replace_unkeyed_hashes
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
@@ -606,22 +606,8 @@ def _publish_capture(
         "duplicate_of": outcome.duplicate_of,
     }
     with staging.part() as part:
-        _stage_log_row(part, unit, log, result.sample)
+        stage_log_row(part, unit, log, result.sample)
     warehouse.publish(unit, [*result.files, *part.files], _capture_facts(result))
-
-
-def _stage_log_row(
-    staging: Staging, unit: Unit, log: dict[str, Any], sample: np.ndarray | None = None
-) -> None:
-    """Stage a capture's row of ingest_log."""
-    from spark_jobs.capture.packet_sample import METADATA_KEY, encode_sample
-
-    day = log["first_ts"].date() if log["first_ts"] else capture_day(unit.name)
-    rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow).cast(INGEST_LOG.arrow_dictionary)
-    with staging.writer(INGEST_LOG, unit.network, day, unit.name) as writer:
-        writer.write_table(rows)
-        if sample is not None:
-            writer.add_key_value_metadata({METADATA_KEY: encode_sample(sample)})
 
 
 def _capture_facts(result: IngestResult) -> dict[str, Any]:
@@ -645,56 +631,16 @@ def _capture_facts(result: IngestResult) -> dict[str, Any]:
 
 def _publish_replaced(warehouse: Warehouse, old: PublishedUnit, duplicate_of: str) -> None:
     """Publish that a capture gives no rows any more, because another capture has its packets."""
-    log = _log_row(warehouse, old)
+    log = log_row(warehouse, old)
     nothing = {"packets": 0, "rows": 0, "duplicate_of": duplicate_of}
     with warehouse.staging() as staging:
-        _stage_log_row(
+        stage_log_row(
             staging,
             old.unit,
             log | nothing | {"error": _replaced_message(old.unit.name, duplicate_of)},
         )
         facts = old.facts | nothing | {"values": 0, "dates": [], "stamp": None}
         warehouse.publish(old.unit, staging.files, facts)
-
-
-def _log_row(warehouse: Warehouse, capture: PublishedUnit) -> dict[str, Any]:
-    """Return a capture's row of ingest_log."""
-    from spark_jobs.warehouse.files import read_rows
-
-    filters = [("capture", "=", capture.unit.name)]
-    (log,) = read_rows(INGEST_LOG, warehouse.unit_files(capture, INGEST_LOG), filters).to_pylist()
-    return log
-
-
-def restage_log_row(
-    warehouse: Warehouse,
-    staging: Staging,
-    capture: PublishedUnit,
-    facts: dict[str, Any],
-    removed_keys: list[np.ndarray] | None = None,
-) -> set[str]:
-    """Stage a capture's row of ingest_log with the counts in `facts`; return the replaced files.
-
-    The row keeps the capture's sample, without the keys in removed_keys; if removed_keys is None,
-    it has no sample.
-    """
-    import numpy as np
-
-    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
-    from spark_jobs.warehouse.compaction import capture_metadata
-
-    files = [target for target in capture.stored_in if target.startswith(f"{INGEST_LOG.name}/")]
-    if not files:
-        return set()
-    text = capture_metadata(warehouse.root / files[0], capture.unit.name).get(METADATA_KEY)
-    sample = None
-    if removed_keys is not None and text is not None:
-        sample = np.setdiff1d(
-            decode_sample(text), np.concatenate([np.empty(0, np.uint64), *removed_keys])
-        )
-    counts = {name: facts[name] for name in ("packets", "rows", "content")}
-    _stage_log_row(staging, capture.unit, _log_row(warehouse, capture) | counts, sample)
-    return set(files)
 
 
 def _finish_replacing(warehouse: Warehouse, network: Network) -> None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.jobs.exclusions import load_exclusions
 from spark_jobs.networks import Network
+from spark_jobs.removal.exclusions import load_exclusions
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging

@@ -37,12 +37,13 @@ from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks
-from spark_jobs.warehouse import search
+from spark_jobs.removal import search
+from spark_jobs.removal.find_users import search_for_users
+from spark_jobs.removal.search import CATALOG as IN_CATALOG
+from spark_jobs.removal.search import Name, search_names
 from spark_jobs.warehouse.catalog import UnitCatalog
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.path_io import PathFile
-from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
-from spark_jobs.warehouse.search import Name, search_names
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
@@ -127,7 +128,7 @@ def test_packets_with_future_times_are_removed_for_good_and_later_ones_are_kept(
 
     assert times(warehouse, user) == []
     assert len(times(warehouse, called(network, OTHER))) == 1
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
     ingest_again(warehouse, network, capture)
     assert times(warehouse, user) == []
     soon = int(time.time()) + 3600
@@ -163,7 +164,7 @@ def test_superseded_files_with_future_times_are_removed(warehouse, network, monk
     remove_data.forget(warehouse, network, [called(network)])
 
     assert parquet_files(warehouse.root) == published(warehouse)
-    assert remove_data.search_for_users(warehouse, network, [called(network)]).problems == []
+    assert search_for_users(warehouse, network, [called(network)]).problems == []
     with pytest.raises(UserError, match="is not kept: files superseded before"):
         warehouse.connect(as_of=datetime.now(UTC))
 
@@ -181,11 +182,11 @@ def test_messages_of_the_next_key_period_do_not_bring_a_user_back(warehouse, net
     (day, user), (next_day, next_user) = ask(warehouse, leases)
     assert (day, user != next_user) == (DAY, True)
     assert remove_data.forget(warehouse, network, [user]) == 3
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, leases) == [(next_day, next_user)]
     other = called_on(network, DAY, OTHER)
     assert remove_data.forget(warehouse, network, [other]) > 0
-    assert remove_data.search_for_users(warehouse, network, [other]).problems == []
+    assert search_for_users(warehouse, network, [other]).problems == []
 
 
 @pytest.mark.parametrize("version", ["earlier", "present"])
@@ -203,7 +204,7 @@ def test_no_dictionary_has_a_user_without_rows(warehouse, network, monkeypatch, 
     }
     assert len(there) == {"earlier": 2, "present": 1}[version]
     remove_data.forget(warehouse, network, [user])
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*) from accounting") == [(1,)]
 
 
@@ -214,7 +215,7 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
     user = called_on(network, DAY, USER)
     assert remove_data.forget(warehouse, network, [user]) > 0
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
 
 
@@ -396,7 +397,7 @@ def test_a_removal_interrupted_anywhere_is_finished_by_the_next_command(
     ENDINGS[ending](here)
     warehouse = Warehouse(here / "w")
     assert not remove_data.is_pending(warehouse)
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
 
 
 @pytest.fixture(scope="module")
@@ -487,7 +488,7 @@ def test_a_user_is_removed_from_the_tables_of_other_networks(
 
     assert remove_data.forget(warehouse, bb, [user], separate_networks) > 2
 
-    assert remove_data.search_for_users(warehouse, bb, [user], separate_networks).problems == []
+    assert search_for_users(warehouse, bb, [user], separate_networks).problems == []
     assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
     assert ask(warehouse, counted) == [(1,)]
     ingest_again(warehouse, aa, capture)
@@ -504,7 +505,7 @@ def test_tables_of_a_network_not_in_the_file_are_made_without_the_user(
     flows_job.bring_up_to_date(warehouse, [aa])
     marts_job.update_marts(warehouse)
     remove_data.forget(warehouse, bb, [user], [bb])
-    assert remove_data.search_for_users(warehouse, bb, [user], [bb]).problems == []
+    assert search_for_users(warehouse, bb, [user], [bb]).problems == []
     assert ask(warehouse, "select count(*) from flows") == [(0,)]
     assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
 
@@ -524,7 +525,7 @@ def test_a_plain_address_in_another_networks_prefixes_is_another_user(
     assert remove_data.forget(warehouse, aa, [USER], every) == 3
     whose = ask(warehouse, 'select network, "user" from packets order by all')
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
-    assert remove_data.search_for_users(warehouse, aa, [USER], every).problems == []
+    assert search_for_users(warehouse, aa, [USER], every).problems == []
     ingest_again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
     with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
@@ -714,9 +715,9 @@ def test_a_user_is_removed_from_an_object_store_and_the_search_reads_it(networks
     assert {one.column for one in found.found} == {"user"}
     assert found.files == len(list(root.walk()))
     assert remove_data.forget(warehouse, network, [user]) == 2
-    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
+    assert search_for_users(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-    (problem,) = remove_data.search_for_users(warehouse, network, [user]).problems
+    (problem,) = search_for_users(warehouse, network, [user]).problems
     assert problem.startswith(f"{root}/report.html: still contains {user}")
 
 

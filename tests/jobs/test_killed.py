@@ -16,7 +16,7 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
 from spark_jobs.jobs import remove_data
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.warehouse.search import search_names
+from spark_jobs.removal.search import search_names
 from spark_jobs.warehouse.store import STAGING, Warehouse
 
 JOB = """

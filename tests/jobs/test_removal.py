@@ -19,6 +19,7 @@ from spark_jobs.figures.tables import MARTS, RETENTION_GROUPS, SINGLE_CONNECTION
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
+from spark_jobs.removal import rewrite
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.store import Warehouse
 
@@ -179,7 +180,7 @@ def test_no_earlier_version_has_a_forgotten_user(here):
 def test_an_interrupted_removal_is_finished_by_the_next(here, networks, monkeypatch):
     root, _ = here
     user, store = user_of_most(root), Warehouse(root)
-    monkeypatch.setattr(remove_data, "_rewrite_day", lambda *_: 1 / 0)
+    monkeypatch.setattr(rewrite, "rewrite_day", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         remove_data.forget(store, networks[NETWORK], [user])
     monkeypatch.undo()

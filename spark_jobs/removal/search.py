@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -33,6 +32,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.capture.removal_filter import OWN_COLUMNS
+from spark_jobs.capture.users import PSEUDONYM
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import ObjectPath, path_of
@@ -42,8 +43,6 @@ from spark_jobs.warehouse.targets import network_of
 if TYPE_CHECKING:
     from spark_jobs.warehouse.store import Warehouse
 
-PSEUDONYM = re.compile("(v6:)?([a-z2-7]{16}|[a-z2-7]{26})")
-"""The form of a keyed pseudonym (see capture/users.py)."""
 CHUNK_BYTES = 1 << 24
 """Number of bytes of a file that are searched at a time."""
 MAGIC_BYTES = 16
@@ -74,14 +73,12 @@ class Scope:
     It is needed if the network's users have no names of their own.
 
     - network: the network
-    - columns: columns where, in other networks, the names are those of other people
-    - networks: networks whose other columns may have the user's name
+    - far_in: other networks in which the far end of a connection may be the user
     - pages: paths below the root of pages that are of other networks alone
     """
 
     network: str
-    columns: frozenset[str]
-    networks: frozenset[str]
+    far_in: frozenset[str]
     pages: frozenset[str]
 
     def has(self, target: str, column: str | None) -> bool:
@@ -92,7 +89,7 @@ class Scope:
         network = network_of(target)
         if network in (None, self.network):
             return target not in self.pages
-        return column not in self.columns and network in self.networks
+        return column not in OWN_COLUMNS and network in self.far_in
 
 
 @dataclass
@@ -115,16 +112,16 @@ class SearchReport:
     @property
     def summary(self) -> str:
         """A summary of what was searched, in words."""
-        parts = [
+        names, *places = (
             f"{count:,} {what}" + ("" if count == 1 else "s")
             for count, what in (
+                (self.names, "name"),
                 (self.tables, "table"),
                 (self.snapshots, "snapshot"),
                 (self.files, "file"),
             )
-        ]
-        names = f"{self.names:,} name" + ("" if self.names == 1 else "s")
-        return f"looked for {names} in {', '.join(parts)} and {CATALOG}"
+        )
+        return f"looked for {names} in {', '.join(places)} and {CATALOG}"
 
     @property
     def problems(self) -> list[str]:
@@ -150,11 +147,8 @@ class Name:
             longer = "[0-9A-Za-z]|:[0-9A-Fa-f]" if ":" in text else r"[0-9A-Za-z]|\.[0-9]"
             pattern = rf"(?<![0-9A-Za-z])(?<![0-9]\.)(?:{pattern})(?!{longer})"
         self._pattern, self._bytes = re.compile(pattern), re.compile(pattern.encode())
-
-    @cached_property
-    def max_bytes(self) -> int:
+        self.max_bytes = max(len(form.encode()) for form in self.forms)
         """The length of the name's longest form, in bytes."""
-        return max(len(form.encode()) for form in self.forms)
 
     def is_in(self, text: str | bytes) -> bool:
         """Return whether the name stands in a text."""
@@ -164,11 +158,11 @@ class Name:
 
     def is_among(self, texts: pa.Array) -> bool:
         """Return whether the name stands in one of an array's texts."""
-        for form in self.forms:
-            has_form = pc.match_substring(texts, form)
-            if any(map(self.is_in, texts.filter(pc.fill_null(has_form, False)).to_pylist())):
-                return True
-        return False
+        return any(
+            self.is_in(text)
+            for form in self.forms
+            for text in texts.filter(pc.match_substring(texts, form)).to_pylist()
+        )
 
 
 def search_names(
@@ -179,6 +173,7 @@ def search_names(
     scope: where the names are not those of other people; None: everywhere.
     """
     searched = [Name(name) for name in names]
+    longest = max((name.max_bytes for name in searched), default=0)
     report = SearchReport(len(searched))
     root = warehouse.root.resolve()
     files = {str(path): path for path in _files_below(root, report)}
@@ -189,24 +184,25 @@ def search_names(
     ]
     files |= {str(path): path for path in other_paths if str(path) not in files and path.exists()}
 
-    def search_file(path: Path) -> tuple[list[Occurrence], str | None]:
+    def search_file(path: Path) -> tuple[list[Occurrence], list[str]]:
         target = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
         found: list[Occurrence] = []
         try:
-            for column, name in _hits_in_file(path, target, searched):
+            for column, text in _texts_of_file(path, target, longest):
                 if scope is None or scope.has(target, column):
-                    found.append(Occurrence(str(path), column, name.text))
+                    hits = [name for name in searched if _has(text, name)]
+                    found += [Occurrence(str(path), column, name.text) for name in hits]
         except FileNotFoundError:  # a job has removed it meanwhile
-            return [], None
+            return [], []
         except DAMAGE_ERRORS as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            return found, f"{path}: cannot be searched: {reason}"
-        return found, None
+            return found, [f"{path}: cannot be searched: {reason}"]
+        return found, []
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for found, unread in pool.map(search_file, [files[name] for name in sorted(files)]):
             report.found += found
-            report.unread += [unread] if unread else []
+            report.unread += unread
     table_names = {
         path.relative_to(root).parts[0]
         for path in files.values()
@@ -218,6 +214,10 @@ def search_names(
             Occurrence(CATALOG, None, name.text) for name in searched if name.is_in(text)
         ]
     return report
+
+
+def _has(text: str | bytes | pa.Array, name: Name) -> bool:
+    return name.is_among(text) if isinstance(text, pa.Array) else name.is_in(text)
 
 
 def _line(occurrence: Occurrence) -> str:
@@ -255,28 +255,26 @@ def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
     return [path_of(path) for path in sorted(found)]
 
 
-Hit = tuple[str | None, Name]
-"""A name that was found, and its column if the file is of a table."""
+Text = tuple[str | None, str | bytes | pa.Array]
+"""A text or an array of texts, and its column if it is of a table's file."""
 
 
-def _hits_in_file(path: Path, target: str, names: list[Name]) -> Iterator[Hit]:
-    """Yield the names that a file's content has, or its path below the root."""
+def _texts_of_file(path: Path, target: str, longest: int) -> Iterator[Text]:
+    """Yield the texts of a file: its path below the root, and its content.
+
+    longest: the length of the longest name, in bytes
+    """
+    yield None, target
     with path.open("rb", buffering=0) as file:
         magic = file.read(MAGIC_BYTES)
-    texts: Iterator[Any]
-    yield from ((None, name) for name in names if name.is_in(target))
     if magic[:4] == b"PAR1" or path.suffix == ".parquet":
-        yield from _hits_in_parquet(path, names)
+        yield from _parquet_texts(path)
         return
     if magic[:4] == b"Obj\1":
-        texts = _avro_texts(path)
+        yield from ((None, text) for text in _avro_texts(path))
     elif magic[8:12] == b"DUCK":
-        texts = _duckdb_texts(path)
-    else:
-        texts = iter(())
-    chunks = _chunks(path, magic, max(name.max_bytes for name in names))
-    for chunk in (part for parts in (texts, chunks) for part in parts):
-        yield from ((None, name) for name in names if name.is_in(chunk))
+        yield from ((None, text) for text in _duckdb_texts(path))
+    yield from ((None, chunk) for chunk in _chunks(path, magic, longest))
 
 
 def _chunks(path: Path, magic: bytes, max_bytes: int) -> Iterator[bytes]:
@@ -294,63 +292,45 @@ def _chunks(path: Path, magic: bytes, max_bytes: int) -> Iterator[bytes]:
             tail = (tail + chunk)[-max_bytes - 2 :]
 
 
-def _hits_in_parquet(path: Path, names: list[Name]) -> Iterator[Hit]:
-    """Yield the names in columns of texts, in their statistics and in the writer's metadata."""
+def _parquet_texts(path: Path) -> Iterator[Text]:
+    """Yield the texts of columns, of their statistics, and of the writer's metadata."""
     with open_parquet(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
-    text_columns = [column.name for column in schema if _has_texts(column.type)]
-    metadata_texts = [text for item in (metadata.metadata or {}).items() for text in item]
-    yield from ((None, name) for name in names for text in metadata_texts if name.is_in(text))
-    dictionary_columns = [column for column in text_columns if _is_text(schema.field(column).type)]
-    with open_parquet(path, read_dictionary=dictionary_columns) as file:
+    yield from ((None, text) for item in (metadata.metadata or {}).items() for text in item)
+    columns = [field.name for field in schema if _has_texts(field.type)]
+    dictionaries = [name for name in columns if _is_text(schema.field(name).type)]
+    with open_parquet(path, read_dictionary=dictionaries) as file:
         for number in range(metadata.num_row_groups):
-            for column in text_columns:
-                rows = file.read_row_group(number, columns=[column])
+            for name in columns:
+                rows = file.read_row_group(number, columns=[name])
                 for chunk in rows.column(0).chunks if rows.num_columns else ():
-                    for text in _texts_of(chunk):
-                        yield from ((column, name) for name in names if name.is_among(text))
+                    yield from ((name, texts) for texts in _text_arrays(chunk))
             group = metadata.row_group(number)
-            for index in range(group.num_columns):
-                statistics = group.column(index).statistics
-                if statistics is not None and statistics.physical_type == "BYTE_ARRAY":
-                    for limit in (statistics.min, statistics.max) if statistics.has_min_max else ():
-                        yield from (
-                            (group.column(index).path_in_schema, name)
-                            for name in names
-                            if name.is_in(limit)
-                        )
+            for column in map(group.column, range(group.num_columns)):
+                limits = column.statistics
+                if limits and limits.physical_type == "BYTE_ARRAY" and limits.has_min_max:
+                    yield column.path_in_schema, limits.min
+                    yield column.path_in_schema, limits.max
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    kinds = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-    )
-    return any(is_one(type_) for is_one in kinds)
+    return type_ in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _has_texts(type_: pa.DataType) -> bool:
     """Return whether values of a type contain texts."""
-    if pa.types.is_dictionary(type_):
-        return _has_texts(type_.value_type)
-    parts = [type_.field(n).type for n in range(type_.num_fields)]
-    return _is_text(type_) or any(map(_has_texts, parts))
+    return next(_text_arrays(pa.nulls(0, type_)), None) is not None
 
 
-def _texts_of(array: pa.Array) -> Iterator[pa.Array]:
+def _text_arrays(array: pa.Array) -> Iterator[pa.Array]:
     """Yield all texts of an array, dictionary entries that no row uses included."""
     if isinstance(array, pa.DictionaryArray):
-        yield from _texts_of(array.dictionary)
-    elif isinstance(array, pa.MapArray):
-        yield from _texts_of(array.keys)
-        yield from _texts_of(array.items)
-    elif isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
-        yield from _texts_of(array.values)
+        yield from _text_arrays(array.dictionary)
+    elif isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):  # or a map
+        yield from _text_arrays(array.values)
     elif isinstance(array, pa.StructArray):
         for part in array.flatten():
-            yield from _texts_of(part)
+            yield from _text_arrays(part)
     elif _is_text(array.type):
         yield array
 

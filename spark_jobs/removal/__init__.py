@@ -1,0 +1,1 @@
+"""Removal of users and of old days: what stays out, where it is found, and units without it."""
