@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.jobs.exclusions import CAPTURE_TABLES
-from spark_jobs.warehouse.files import Written
+from spark_jobs.removal.exclusions import CAPTURE_TABLES
+from spark_jobs.warehouse.compaction import rows_by_capture, split
+from spark_jobs.warehouse.facts import CaptureFacts, Facts, MadeFacts, NetworkFacts, QualityFacts
+from spark_jobs.warehouse.files import Written, microseconds, read_rows
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.targets import Partition
 from spark_jobs.warehouse.units import Unit
 
 BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
@@ -30,8 +34,6 @@ KINDS: dict[Table, str] = {
     NETWORKS: "network",
 }
 """The kinds of units that other tables' files belong to; the remaining tables are marts."""
-STALE_FACTS: dict[str, Any] = {"inputs": None}
-"""Facts of a day's unit that is not current, so that the next run makes it again."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ class CaptureFiles:
     files: list[str] = field(default_factory=list)
     rows: int = 0
     values: int = 0
-    dates: set[str] = field(default_factory=set)
+    dates: set[date] = field(default_factory=set)
     log: dict[str, Any] | None = None
 
 
@@ -74,26 +76,27 @@ def rebuild(root: Path) -> Rebuilt:
             if table not in published and (root / table).is_dir()
         ]
     )
-    units = {unit: (unit_facts, list[str]()) for unit, unit_facts in facts.items()}
+    files: dict[Unit, list[str]] = defaultdict(list)
     with warehouse.staging() as staging:
         captures: dict[Unit, CaptureFiles] = defaultdict(CaptureFiles)
-        split: list[Written] = []
+        parts: list[Written] = []
         for target in sorted(target for targets in published.values() for target in targets):
             try:
                 (root / target).stat()
-                if TABLES[target.partition("/")[0]] in BY_CAPTURE:
-                    split += _add_file(root, target, staging, captures)
-                else:
-                    _, files = units.setdefault(*_unit_of(root, target))
-                    files.append(target)
+                place = Partition.of(target)
+                if place.table in BY_CAPTURE:
+                    parts += _add_file(root, target, staging, captures)
+                    continue
+                facts.setdefault(_unit_of(place), _facts_of(root / target, place).as_json())
+                files[_unit_of(place)].append(target)
             except (OSError, ValueError) as error:
                 rebuilt.missing.append(f"{root / target}: cannot be read: {error}".splitlines()[0])
         for unit, capture in captures.items():
             rebuilt.missing += _missing_lines(unit, capture)
             if capture.log:
-                units[unit] = _capture_facts(capture.log, capture), capture.files
-        warehouse.restore(units, split)
-    rebuilt.units, rebuilt.files = len(units), sum(len(files) for _, files in units.values())
+                facts[unit], files[unit] = _capture_facts(capture).as_json(), capture.files
+        warehouse.restore({unit: (facts[unit], files[unit]) for unit in facts}, parts)
+    rebuilt.units, rebuilt.files = len(facts), sum(map(len, files.values()))
     return rebuilt
 
 
@@ -104,9 +107,6 @@ def _add_file(
 
     A merged file is split into a file for each capture; these are returned.
     """
-    from spark_jobs.warehouse.compaction import rows_by_capture, split
-    from spark_jobs.warehouse.targets import Partition
-
     place = Partition.of(target)
     rows_of: dict[str, CaptureFiles] = defaultdict(CaptureFiles)
     for name, rows in rows_by_capture(root / target, place):
@@ -124,28 +124,28 @@ def _add_file(
             continue
         capture.rows, capture.values = capture.rows + part.rows, capture.values + part.values
         if place.table is PACKETS and place.date:
-            capture.dates.add(place.date.isoformat())
+            capture.dates.add(place.date)
     return [*parts.values()]
 
 
-def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
-    """Return a file's unit, and the unit's facts and files if nothing else is known of it."""
-    from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.targets import Partition
-
-    place = Partition.of(target)
+def _unit_of(place: Partition) -> Unit:
+    """Return the unit that has the files of a partition."""
     kind = KINDS.get(place.table, "marts")
+    return Unit.of_day(kind, place.network, place.date) if place.date else Unit(kind, place.network)
+
+
+def _facts_of(path: Path, place: Partition) -> Facts:
+    """Return the facts of a file's unit, if nothing else is known of it."""
     if place.table is NETWORKS:
-        (row,) = read_rows(NETWORKS, [root / target]).to_pylist()
-        return Unit(kind, place.network), (row | {"users": None}, [])
-    assert place.date
-    facts = STALE_FACTS
+        (row,) = read_rows(NETWORKS, [path]).to_pylist()
+        return NetworkFacts(**row, users=None)
     if place.table is QUALITY:
-        rows = read_rows(QUALITY, [root / target]).to_pylist()
-        findings = [row["finding"] for row in rows if not row["passed"]]
-        released = next((row["released"] for row in rows if row["released"]), None)
-        facts = {"findings": findings, "released": released, "data": None, "limits": None}
-    return Unit.of_day(kind, place.network, place.date), (facts, [])
+        rows = read_rows(QUALITY, [path]).to_pylist()
+        return QualityFacts(
+            findings=[row["finding"] for row in rows if not row["passed"]],
+            released=next((row["released"] for row in rows if row["released"]), None),
+        )
+    return MadeFacts()  # without inputs: the next run makes the unit again
 
 
 def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
@@ -159,22 +159,22 @@ def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
     return []
 
 
-def _capture_facts(log: dict[str, Any], capture: CaptureFiles) -> dict[str, Any]:
+def _capture_facts(capture: CaptureFiles) -> CaptureFacts:
     """Return a capture's facts.
 
     They have no stamp: the next run reads the file again, if it still exists.
     """
-    from spark_jobs.warehouse.files import microseconds
-
+    assert capture.log
+    log = capture.log
     first, last = log["first_ts"], log["last_ts"]
-    names = ("content", "frames", "packets", "rows", "front_end", "duplicate_of")
-    return {
-        **{name: log[name] for name in names},
-        "stamp": None,
-        "values": capture.values,
-        "skipped": dict(log["skipped"]),
-        "first_us": microseconds(first) if first else None,
-        "last_us": microseconds(last) if last else None,
-        "dates": sorted(capture.dates),
-        "replaces": {},
-    }
+    return CaptureFacts.model_validate(
+        log
+        | {
+            "values": capture.values,
+            "skipped": dict(log["skipped"]),
+            "first_us": microseconds(first) if first else None,
+            "last_us": microseconds(last) if last else None,
+            "dates": sorted(capture.dates),
+            "size": log["bytes"],
+        }
+    )
