@@ -112,16 +112,16 @@ class SearchReport:
     @property
     def summary(self) -> str:
         """A summary of what was searched, in words."""
-        parts = [
+        names, *places = (
             f"{count:,} {what}" + ("" if count == 1 else "s")
             for count, what in (
+                (self.names, "name"),
                 (self.tables, "table"),
                 (self.snapshots, "snapshot"),
                 (self.files, "file"),
             )
-        ]
-        names = f"{self.names:,} name" + ("" if self.names == 1 else "s")
-        return f"looked for {names} in {', '.join(parts)} and {CATALOG}"
+        )
+        return f"looked for {names} in {', '.join(places)} and {CATALOG}"
 
     @property
     def problems(self) -> list[str]:
