@@ -85,8 +85,16 @@ def run_query(
     """
     import duckdb
 
-    if not write:
-        _require_query(query)
+    from spark_jobs.query_guard import QueryRefused, require_query
+
+    try:
+        if not write:
+            require_query(query, any_read=True)
+    except QueryRefused as error:
+        raise UserError(
+            "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
+            "explain) and only reads; for anything else use --write"
+        ) from error
     connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
@@ -119,15 +127,3 @@ def run_query(
         ) from error
     finally:
         answer.close()
-
-
-def _require_query(sql: str) -> None:
-    from spark_jobs.query_guard import QueryRefused, require_query
-
-    try:
-        require_query(sql, any_read=True)
-    except QueryRefused as error:
-        raise UserError(
-            "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
-            "explain) and only reads; for anything else use --write"
-        ) from error
