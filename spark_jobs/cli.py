@@ -840,7 +840,7 @@ def serve(
     programs of the user who runs this command get an answer.
     """
     from spark_jobs.networks import load_networks
-    from spark_jobs.server import make_server
+    from spark_jobs.report.server import make_server
 
     known = load_networks(networks) if networks else {}
     with make_server(_open_existing(warehouse), known, port) as server:

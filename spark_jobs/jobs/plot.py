@@ -13,7 +13,6 @@ from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
     from spark_jobs.figures.examples.page import Example
-    from spark_jobs.report.connection import Connection
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
@@ -22,25 +21,9 @@ def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
     Raises UserError if there is no such connection, or if its packets are gone.
     """
     from spark_jobs.report.connection import read_connection
+    from spark_jobs.report.plot_page import page_of
 
     return write_page(page_of(warehouse, read_connection(warehouse, flow_id)), output)
-
-
-def page_of(warehouse: Warehouse, connection: Connection, shared: str = "") -> str:
-    """Return a connection's page as HTML; shared: see plot_page.page.
-
-    Raises UserError if its packets are gone.
-    """
-    from spark_jobs.report.connection_packets import packets_of
-    from spark_jobs.report.plot_page import page
-    from spark_jobs.tables.day_tables import read_user
-
-    flow = connection.flow
-    partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
-    exchange = packets_of(partition, connection) if partition else None
-    if exchange is None:
-        raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
-    return page(connection, exchange, shared)
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
@@ -67,7 +50,7 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     from plotly.offline import get_plotlyjs
 
     from spark_jobs.report.connection import read_connections
-    from spark_jobs.report.plot_page import shared_script_name
+    from spark_jobs.report.plot_page import page_of, shared_script_name
 
     script = folder / PLOTS / shared_script_name()
     written = [script]

@@ -7,13 +7,16 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from schemas import FLOWS
+from spark_jobs.errors import UserError
 from spark_jobs.figures.format import NOT_MEASURED
 from spark_jobs.figures.page_elements import TEMPLATE, NumberTable
 from spark_jobs.report.connection import Connection
-from spark_jobs.report.connection_packets import ConnectionPackets
+from spark_jobs.report.connection_packets import ConnectionPackets, packets_of
 from spark_jobs.report.plot import MAX_DRAWN, figure, first_direction, limit_legend, thinning_notes
 from spark_jobs.report.templates import compressed, templates
 from spark_jobs.report.why import explanation
+from spark_jobs.tables.day_tables import read_user
+from spark_jobs.warehouse.store import Warehouse
 
 BUTTONS = "toImage zoom2d pan2d zoomIn2d zoomOut2d resetScale2d"
 DIRECTIONS = {"down": "to the mobile", "up": "from the mobile"}
@@ -23,6 +26,19 @@ FOLDER = Path(__file__).parent
 def shared_script_name() -> str:
     """Return the file name of Plotly's script that pages in one folder share."""
     return f"plotly-{get_plotlyjs_version()}.min.js"
+
+
+def page_of(warehouse: Warehouse, connection: Connection, shared_script: str = "") -> str:
+    """Return a connection's page as HTML, with its packets read; shared_script: see page.
+
+    Raises UserError if its packets are gone.
+    """
+    flow = connection.flow
+    partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
+    exchange = packets_of(partition, connection) if partition else None
+    if exchange is None:
+        raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
+    return page(connection, exchange, shared_script)
 
 
 def page(connection: Connection, packets: ConnectionPackets, shared_script: str = "") -> str:

@@ -116,9 +116,8 @@ class Site:
         return self._report[1]
 
     def _connection(self, network: str, day: str, flow_id: int) -> Answer:
-        from spark_jobs.jobs.plot import page_of
         from spark_jobs.report.connection import read_connections
-        from spark_jobs.report.plot_page import shared_script_name
+        from spark_jobs.report.plot_page import page_of, shared_script_name
 
         place = (network, _date(day))
         found = []
