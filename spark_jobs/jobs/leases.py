@@ -13,6 +13,7 @@ from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.jobs.exclusions import load_exclusions
 from spark_jobs.networks import Network
 from spark_jobs.users.periods import NamesOfDay
+from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse, fingerprint
@@ -39,7 +40,7 @@ def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
         def publish(item: DayItem, files: list[Written]) -> None:
             names, paths = item
             unit = Unit.of_day("leases", names.network, names.day)
-            warehouse.publish(unit, files, {"inputs": _inputs(paths)})
+            warehouse.publish(unit, files, MadeFacts(inputs=_inputs(paths)))
 
         exclusions = {
             network.name: load_exclusions(warehouse, network.name) for network in networks
@@ -51,9 +52,9 @@ def _stale(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
     """Yield the days whose leases are not up to date, each with its files of accounting."""
     name = network.name
     inputs_made = {
-        commit.unit.day: commit.facts["inputs"]
-        for commit in warehouse.published_units("leases", name)
-        if warehouse.is_intact(commit)
+        published.unit.day: MadeFacts.of(published).inputs
+        for published in warehouse.published_units("leases", name)
+        if warehouse.is_intact(published)
     }
     files = warehouse.files_by_date(ACCOUNTING, name)
     offsets = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
