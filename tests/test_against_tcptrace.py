@@ -16,12 +16,13 @@ import zstandard
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.jobs.flows import estimator_settings
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables.registry import ROWS
+from spark_jobs.tables.settings import Settings
 from spark_jobs.tables.user_partition import UserPartition
-from spark_jobs.users.packets import RowGroups, Span, read_packets
+from spark_jobs.users.packets import Span, read_packets
+from spark_jobs.warehouse.row_groups import row_groups
 from spark_jobs.warehouse.store import Warehouse
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
@@ -167,11 +168,9 @@ def read_partition(path: Path, folder: Path) -> UserPartition | None:
     warehouse = Warehouse(folder)
     ingest_capture(warehouse, EVERYONE, path)
     files = warehouse.files(PACKETS)
-    groups = [
-        RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
-    ]
+    groups = [group for file in files for group in row_groups(file)]
     return (
-        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), estimator_settings(EVERYONE))
+        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), Settings.of(EVERYONE))
         if files
         else None
     )

@@ -183,7 +183,7 @@ def _read_packet_keys(
     limits: facts whose first_us and last_us bound the packets' times.
     """
     from spark_jobs.capture.packet_sample import KEY_COLUMNS, packet_keys
-    from spark_jobs.warehouse.files import read_between
+    from spark_jobs.warehouse.row_groups import read_between
 
     rows = read_between(paths, capture, [*KEY_COLUMNS], limits["first_us"], limits["last_us"])
     return map(packet_keys, rows)

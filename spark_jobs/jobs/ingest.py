@@ -400,6 +400,7 @@ def _stage_rows(
 
     from spark_jobs.capture.packet_sample import make_sample
     from spark_jobs.capture.reader import ReadStats
+    from spark_jobs.warehouse.row_groups import write_row_group
 
     reading = ReadStats()
     removed_keys: list[np.ndarray] = []
@@ -419,7 +420,7 @@ def _stage_rows(
                 writers[day] = stack.enter_context(
                     staging.writer(table, network.name, day, outcome.capture)
                 )
-            writers[day].write_table(rows_kept, row_group_size=len(rows_kept))
+            write_row_group(writers[day], rows_kept)
             _add_counts(outcome, rows_kept)
     outcome.frames, outcome.skipped = reading.frames, dict(sorted(reading.skipped.items()))
     outcome.content, outcome.notes = (

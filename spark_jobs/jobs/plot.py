@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
-from spark_jobs.jobs.flows import read_user
 from spark_jobs.report.build import fingerprint_inputs, write_page
 from spark_jobs.warehouse.store import Warehouse
 
@@ -34,6 +33,7 @@ def page_of(warehouse: Warehouse, connection: Connection, shared: str = "") -> s
     """
     from spark_jobs.report.connection_packets import packets_of
     from spark_jobs.report.plot_page import page
+    from spark_jobs.tables.day_tables import read_user
 
     flow = connection.flow
     partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])

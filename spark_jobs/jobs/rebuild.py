@@ -104,12 +104,13 @@ def _add_file(
 
     A merged file is split into a file for each capture; these are returned.
     """
-    from spark_jobs.warehouse.compaction import rows_by_capture, split
+    from spark_jobs.warehouse.compaction import split
+    from spark_jobs.warehouse.row_groups import rows_by_capture
     from spark_jobs.warehouse.targets import Partition
 
     place = Partition.of(target)
     rows_of: dict[str, CaptureFiles] = defaultdict(CaptureFiles)
-    for name, rows in rows_by_capture(root / target, place):
+    for name, rows in rows_by_capture(root / target, place.table):
         capture = rows_of[name]
         capture.rows += len(rows)
         capture.values += sum(len(rows) - column.null_count for column in rows.columns)

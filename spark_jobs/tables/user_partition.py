@@ -3,7 +3,6 @@
 Results that several tables need are properties here, computed on first use.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -53,22 +52,13 @@ from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import matched_sessions
 from spark_jobs.tables.rows import dictionary
+from spark_jobs.tables.settings import Settings
 from spark_jobs.users.packets import Names
 
 NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe")
 """Fields of Segments that are not columns of Packets with one value a packet."""
 FOREVER = (-(2**62), 2**62)
 """A span that holds all times (µs)."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a network that the estimators need, from the networks file."""
-
-    network: str
-    flight_size_bytes: int = 4500
-    initial_rto_s: float = 1.0
-    min_rto_s: float = 0.2
 
 
 class UserPartition:

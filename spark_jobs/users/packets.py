@@ -1,17 +1,13 @@
 """Packets of some users, read from Parquet files into the estimators' record in user order."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from schemas import PACKETS
-from schemas.former_names import stored_names
 from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
@@ -24,7 +20,7 @@ from spark_jobs.compiled.arrays import (
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.users.subscribers import split_users
-from spark_jobs.warehouse.files import open_parquet, read_metadata, with_columns
+from spark_jobs.warehouse.row_groups import RowGroup, read_columns
 
 ORDER_COLUMNS = ("user", "server", "ts")
 """The columns that are read first: they determine which packets are wanted, and their order."""
@@ -53,25 +49,6 @@ PRESENCE_COLUMNS = {
 }
 """The record's columns that say whether a packet has a value, and the column of that value."""
 NOBODY = np.int32(-1)
-MAX_CACHED_ROW_GROUPS = 6000
-"""Maximum number of row groups whose metadata a process caches, some 20 kB each.
-
-A day of 288 captures in 16 user partitions has about as many.
-"""
-_metadata_cache: dict[Path, pq.FileMetaData] = {}
-
-
-@dataclass(frozen=True)
-class RowGroups:
-    """Some row groups of a packets file, which hold one capture's packets.
-
-    partitions: the user partitions to read, if the row groups also hold others; else None.
-    """
-
-    path: Path
-    numbers: tuple[int, ...]
-    capture: str
-    partitions: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +84,7 @@ class Span:
 
 
 def read_packets(
-    groups: Sequence[RowGroups],
+    groups: Sequence[RowGroup],
     span: Span,
     wanted_user: Callable[[str], bool] = lambda address: True,
     leases: pa.Table | None = None,
@@ -122,15 +99,14 @@ def read_packets(
     straight to their places in user order. Beside them, no more than one row group is held in
     memory.
     """
-    paths = (group.path for group in groups for _ in group.numbers)
-    tables = [*map(rename_users, _row_groups(groups, ORDER_COLUMNS), paths)]
-    table = pa.concat_tables(tables)
+    paths = (group.path for group in groups)
+    table = pa.concat_tables(map(rename_users, read_columns(groups, ORDER_COLUMNS), paths))
     ts = _values(table["ts"])
     user, addresses = _dictionary_codes(table["user"])
     server, servers = _dictionary_codes(table["server"])
     wanted = np.array([wanted_user(address) for address in addresses], bool)
-    if any(group.partitions is not None for group in groups):
-        user = np.where(np.concatenate(list(_in_partitions(groups))), user, NOBODY)
+    if any(group.wanted is not None for group in groups):
+        user = np.where(np.concatenate([*map(_in_partitions, groups)]), user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
         is_wanted = (user >= 0) & wanted[user]
@@ -144,9 +120,7 @@ def read_packets(
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
     places = inverse_order(order, len(user))
-    columns = _read_columns(
-        _wanted_row_groups(groups, [len(part) for part in tables], places), captures
-    )
+    columns = _read_columns(_wanted_row_groups(groups, places), captures)
     packets = Packets(
         **columns,
         first=first,
@@ -160,52 +134,23 @@ def read_packets(
 
 
 def _wanted_row_groups(
-    groups: Sequence[RowGroups], rows: list[int], places: np.ndarray
-) -> list[tuple[RowGroups, np.ndarray]]:
-    """Return the row groups, one each, that have wanted packets, with the places of their packets.
+    groups: Sequence[RowGroup], places: np.ndarray
+) -> list[tuple[RowGroup, np.ndarray]]:
+    """Return the row groups that have wanted packets, with the places of their packets.
 
-    If there is none, returns the first row group. rows: the number of rows of each row group. For
-    places see _read_columns.
+    If there is none, returns the first row group. For places see _read_columns.
     """
-    single = [replace(group, numbers=(n,)) for group in groups for n in group.numbers]
-    parts = list(zip(single, np.split(places, np.cumsum(rows)[:-1]), strict=True))
+    ends = np.cumsum([group.rows for group in groups])
+    parts = list(zip(groups, np.split(places, ends[:-1]), strict=True))
     return [(group, places_) for group, places_ in parts if (places_ >= 0).any()] or parts[:1]
 
 
-def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
-    """Yield, for each row group, bool[rows]: whether a row is of the wanted user partitions."""
-    for group in groups:
-        for rows in _row_groups([group], ["user_partition"]):
-            wanted = group.partitions
-            yield np.isin(rows["user_partition"], wanted) if wanted else np.ones(len(rows), bool)
-
-
-def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of each row group."""
-    stored = stored_names(PACKETS.name, columns)
-    for path, groups_of_file in groupby(groups, attrgetter("path")):
-        with open_parquet(
-            path, metadata=_metadata(path), read_dictionary=["user", "server"]
-        ) as file:
-            for group in groups_of_file:
-                for number in group.numbers:
-                    rows = file.read_row_group(number, columns=stored, use_threads=False)
-                    yield with_columns(rows, PACKETS, columns)
-
-
-def _metadata(path: Path) -> pq.FileMetaData:
-    """Return the metadata of a published file, which never changes.
-
-    Each task reads a little of every file, so the metadata of the latest files are cached.
-    """
-    found = _metadata_cache.pop(path, None) or read_metadata(path)
-    _metadata_cache[path] = found
-    while (
-        len(_metadata_cache) > 1
-        and sum(each.num_row_groups for each in _metadata_cache.values()) > MAX_CACHED_ROW_GROUPS
-    ):
-        del _metadata_cache[next(iter(_metadata_cache))]
-    return found
+def _in_partitions(group: RowGroup) -> np.ndarray:
+    """Return bool[rows]: whether a packet is of the wanted user partitions."""
+    if group.wanted is None:
+        return np.ones(group.rows, bool)
+    (rows,) = read_columns([group], ["user_partition"])
+    return np.isin(rows["user_partition"], group.wanted)
 
 
 def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
@@ -222,7 +167,7 @@ def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarr
 
 
 def _read_columns(
-    parts: Sequence[tuple[RowGroups, np.ndarray]], captures: list[str]
+    parts: Sequence[tuple[RowGroup, np.ndarray]], captures: list[str]
 ) -> dict[str, np.ndarray]:
     """Return the record's columns, without those that ORDER_COLUMNS give.
 
@@ -240,7 +185,7 @@ def _read_columns(
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
     names = dict.fromkeys((*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack"))
-    for code, target, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
+    for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
         values |= {name: _validity(table[column]) for name, column in PRESENCE_COLUMNS.items()}
         scale = _values(table["window_scale"]).astype(np.int16)

@@ -4,8 +4,7 @@ Captures that are rotated every few minutes leave hundreds of files a day. A mer
 rows, one capture after the other, and is read in their place. The catalog still knows what each of
 the files was. So what was made of their packets stays up to date.
 
-A row group of packets keeps its rows when files are merged. Each row group holds packets of one
-capture and one user partition; the order of packets depends on that.
+A row group of packets keeps its rows when files are merged (see row_groups.py).
 
 If a capture is published again, the merged file with its rows is split first, into files with the
 bytes that the captures had.
@@ -15,23 +14,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.warehouse.catalog import File
-from spark_jobs.warehouse.files import Written, key_value_metadata, open_parquet, read_metadata
+from spark_jobs.warehouse.facts import CaptureFacts
+from spark_jobs.warehouse.files import Written, key_value_metadata, read_metadata
+from spark_jobs.warehouse.row_groups import rows_by_capture, stored_row_groups, write_row_group
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.targets import Partition
 from spark_jobs.warehouse.units import Content, PublishedUnit
 
-MERGED_TABLES = (PACKETS, INGEST_LOG)
-"""The tables with one file for each capture.
+MERGED_TABLES = (PACKETS.name, INGEST_LOG.name)
+"""The names of the tables with one file for each capture.
 
 A file of ingest_log has one row. The rows of merged files of ingest_log become one row group.
 """
@@ -70,15 +70,13 @@ def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
     """Return files of captures to merge: a list for each partition, in order of time."""
     found: dict[str, list[CaptureFile]] = defaultdict(list)
     for published in units:
+        first_us = CaptureFacts.of(published).first_us or 0
         for target, content in published.stored_in.items():
-            folder, table = target.rpartition("/")[0], target.partition("/")[0]
             is_small = target in published.contents and content.size <= MAX_SMALL_BYTES
-            if is_small and table in {merged.name for merged in MERGED_TABLES}:
-                first_us = published.facts.get("first_us") or 0
-                found[folder].append(CaptureFile(target, content, published.unit.name, first_us))
-    by_time = itemgetter(
-        CaptureFile._fields.index("first_us"), CaptureFile._fields.index("capture")
-    )
+            if is_small and target.partition("/")[0] in MERGED_TABLES:
+                part = CaptureFile(target, content, published.unit.name, first_us)
+                found[target.rpartition("/")[0]].append(part)
+    by_time = attrgetter("first_us", "capture")
     return [sorted(parts, key=by_time) for parts in found.values() if len(parts) >= MIN_FILES]
 
 
@@ -93,12 +91,11 @@ def merge(
     for batch in _within_limits(root, parts):
         partition = Partition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
-            row_groups = (
-                rows for part in batch for rows in _row_groups(root / part.target, partition)
-            )
+            paths = (root / part.target for part in batch)
+            row_groups = chain.from_iterable(stored_row_groups(p, partition.table) for p in paths)
             joined = [pa.concat_tables(row_groups)] if partition.table is INGEST_LOG else row_groups
             for rows in joined:
-                writer.write_table(rows, row_group_size=len(rows))
+                write_row_group(writer, rows)
             writer.add_key_value_metadata(
                 {
                     _metadata_key(part.capture, name): text
@@ -133,10 +130,10 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
     Their rows are those of the merged file.
     """
     partition, metadata, found = Partition.of(target), key_value_metadata(root / target), {}
-    for capture, parts in groupby(rows_by_capture(root / target, partition), itemgetter(0)):
+    for capture, parts in groupby(rows_by_capture(root / target, partition.table), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
             for _, rows in parts:
-                writer.write_table(rows, row_group_size=len(rows))
+                write_row_group(writer, rows)
             if own := _metadata_of(capture, metadata):
                 writer.add_key_value_metadata(own)
         found[capture] = writer.written
@@ -149,29 +146,6 @@ def missing_part(file: File, capture: str, staging: Staging) -> File:
     The catalog lists it there, and its check reports the file as missing.
     """
     return file._replace(path=staging.path(*Partition.of(file.path), capture).target)
-
-
-def rows_by_capture(path: Path, partition: Partition) -> Iterator[tuple[str, pa.Table]]:
-    """Yield (capture, rows) for each row group of a file."""
-    for rows in _row_groups(path, partition):
-        captures = rows["capture"].unique().to_pylist()
-        if len(captures) == 1:
-            yield captures[0], rows
-            continue
-        # Decoded first, or each capture's rows would have all captures' dictionaries.
-        decoded = rows.cast(partition.table.arrow)
-        for capture in captures:
-            own = decoded.filter(pc.field("capture") == capture)
-            yield capture, own.cast(partition.table.arrow_dictionary)
-
-
-def _row_groups(path: Path, partition: Partition) -> Iterator[pa.Table]:
-    """Yield a file's row groups as their writer had them."""
-    schema = partition.table.arrow_dictionary
-    text_columns = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    with open_parquet(path, read_dictionary=text_columns) as file:
-        for number in range(file.num_row_groups):
-            yield file.read_row_group(number, use_threads=False).cast(schema)
 
 
 def capture_metadata(path: Path, capture: str) -> dict[str, str]:

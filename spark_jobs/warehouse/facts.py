@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from spark_jobs.networks import KeyPeriod
 from spark_jobs.warehouse.files import to_datetime
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
@@ -120,8 +121,8 @@ class DayFacts(Facts):
     user_partitions: int | None = Field(
         None, validation_alias=AliasChoices("user_partitions", "buckets")
     )
-    key_period: str | None = None
-    others: list[tuple[str, str]] = []
+    key_period: KeyPeriod | None = None
+    others: tuple[tuple[str, KeyPeriod], ...] = ()
 
 
 class MadeFacts(Facts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -214,26 +214,3 @@ def microseconds(time: datetime) -> int:
 def to_datetime(us: int | None) -> datetime | None:
     """Return a time of the tables (µs since 1970) as a datetime; None for None."""
     return pa.scalar(us, pa.timestamp("us", "UTC")).as_py()
-
-
-def read_between(
-    paths: Iterable[Path], capture: str, columns: list[str], first_us: int, last_us: int
-) -> Iterator[pa.Table]:
-    """Yield some columns of a capture's packets with time stamps from first_us to last_us.
-
-    Both times are inclusive, in µs since 1970. Each yielded table is of one row group, which holds
-    packets of one capture.
-    """
-    import pyarrow.compute as pc
-
-    first, last = to_datetime(first_us), to_datetime(last_us)
-    for path in paths:
-        with open_parquet(path) as file:
-            ts_column, capture_column = map(file.schema_arrow.get_field_index, ("ts", "capture"))
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
-                times = group.column(ts_column).statistics
-                is_of_capture = group.column(capture_column).statistics.min == capture
-                if is_of_capture and times.min <= last and first <= times.max:
-                    rows = file.read_row_group(number, columns=[*columns])
-                    yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))

@@ -25,9 +25,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import FLOWS
-from spark_jobs.jobs.flows import days_with_packets, make_flows, work_items
+from spark_jobs.jobs.flows import days_with_packets
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
+from spark_jobs.tables.day_plan import work_items
+from spark_jobs.tables.day_tables import make_flows
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import CAPTURES, SHIPPED, mix
 

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import INGEST_LOG, PACKETS
-from spark_jobs.jobs.flows import make_flows, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
+from spark_jobs.tables.day_plan import work_items
+from spark_jobs.tables.day_tables import make_flows
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import BEGIN_US, EXCHANGE, FIRST_USER, HOUR_US, short_exchanges
 from tests.bench.peers import ROOT

@@ -28,7 +28,8 @@ from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.users.packets import RowGroups, Span, read_packets
+from spark_jobs.users.packets import Span, read_packets
+from spark_jobs.warehouse.row_groups import row_groups
 from spark_jobs.warehouse.store import Warehouse
 
 MS = 1000
@@ -456,8 +457,7 @@ def test_packets_without_the_column_clock_steps_have_none(warehouse, network):
     [path] = warehouse.files(PACKETS, network.name, date(2023, 11, 14))
     rows = pq.read_table(path).drop_columns("clock_steps")
     pq.write_table(rows, path)
-    groups = [RowGroups(path, (0,), REPORTED.stem)]
-    packets, _ = read_packets(groups, Span(0, 2**62, 0, 2**62))
+    packets, _ = read_packets(row_groups(path), Span(0, 2**62, 0, 2**62))
     assert packets.clock_steps.tolist() == [0] * 12
 
 

@@ -23,6 +23,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
+from spark_jobs.tables.day_tables import read_user
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
 
@@ -287,11 +288,11 @@ def test_far_ends_change_pseudonym_with_the_key_periods_of_their_network(
     (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
     assert flow["payload_bytes_down"] == 900
     assert flow["server"] == user_keys(networks["bb"]).for_day(days[0]).key_of_address(B4)
-    whole = flows_job.read_user(warehouse, "aa", days[0], flow["user"])
+    whole = read_user(warehouse, "aa", days[0], flow["user"])
     assert len(whole.packets.ts) == 9
     monkeypatch.delenv(SECRET_VARIABLE)
     monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
-    until_midnight = flows_job.read_user(warehouse, "aa", days[0], flow["user"])
+    until_midnight = read_user(warehouse, "aa", days[0], flow["user"])
     assert len(until_midnight.packets.ts) == 4
 
 

@@ -16,6 +16,7 @@ import spark_jobs.jobs.flows as job
 from schemas import FLOWS
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
+from spark_jobs.tables import day_plan, day_tables
 from spark_jobs.warehouse.store import Warehouse
 
 US = 1_000_000
@@ -143,8 +144,8 @@ def test_around_midnight_only_users_with_open_connections_are_read(warehouse, pl
 
     def read(day: date) -> dict[str, int]:
         with warehouse.staging() as staging:
-            (item,) = job.work_items(warehouse, plain_network, day, staging.path)
-            partition = job.read_partition(item)
+            (item,) = day_plan.work_items(warehouse, plain_network, day, staging.path)
+            partition = day_tables.read_partition(item)
         packets = np.diff(partition.packets.first).tolist()
         return {user: n for user, n in zip(partition.names.users, packets, strict=True) if n}
 
@@ -176,7 +177,7 @@ def test_same_flows_with_other_partitions(demo, networks, tmp_path, partitions):
 
 
 def test_same_flows_when_a_partition_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "MAX_TASK_PACKETS", 2000)
+    monkeypatch.setattr(day_plan, "MAX_TASK_PACKETS", 2000)
     assert flows_made_with(tmp_path, networks["bb-gprs"], [CAPTURE]) == flows_of_demo(
         demo, "bb-gprs"
     )
@@ -221,13 +222,13 @@ def test_day_is_stale_once_packets_of_the_next_day_arrive(warehouse, network):
 def test_no_task_reads_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
     """Provided its packets are of several users; the largest tasks come first."""
     network = networks["bb-gprs"]
-    monkeypatch.setattr(job, "JOINT_TASK_PACKETS", (1, 1))
+    monkeypatch.setattr(day_plan, "JOINT_TASK_PACKETS", (1, 1))
 
     def read_by_tasks(cores: int) -> list[int]:
-        monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        monkeypatch.setattr(day_plan.os, "sched_getaffinity", lambda pid: set(range(cores)))
         with demo.warehouse.staging() as staging:
-            items = list(job.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
-            made = [job.make_flows(item) for item in items]
+            items = list(day_plan.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
+            made = [day_tables.make_flows(item) for item in items]
         rows = sum(files[FLOWS.name].rows for files in made if FLOWS.name in files)
         assert rows == len(flows_of_demo(demo, "bb-gprs"))
         return [item.part[1] for item in items]
@@ -248,8 +249,8 @@ def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, m
             raise OSError("no more")
         return make(item)
 
-    make = job.make_flows
-    monkeypatch.setattr(job, "make_flows", only_the_first)
+    make = day_tables.make_flows
+    monkeypatch.setattr(day_tables, "make_flows", only_the_first)
     with pytest.raises(OSError, match="no more"):
         job.bring_up_to_date(warehouse, [network])
     assert job.stale_days(warehouse, [network]) == [(network, DAY)]

@@ -28,6 +28,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
+from spark_jobs.tables.day_tables import read_user
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
@@ -150,13 +151,13 @@ def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
     rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
     user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
     (mine,) = user_keys(other).for_day(BEFORE).translate([user], user_keys(network))
-    whole = flows_job.read_user(lasting, network.name, BEFORE, mine)
-    with_key = flows_job.read_user(warehouse, other.name, BEFORE, user)
+    whole = read_user(lasting, network.name, BEFORE, mine)
+    with_key = read_user(warehouse, other.name, BEFORE, user)
     assert with_key.packets.ts.tolist() == whole.packets.ts.tolist()
     assert with_key.packets.ts.max() > MIDNIGHT * 1_000_000
     monkeypatch.delenv(SECRET_VARIABLE)
     monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
-    without = flows_job.read_user(warehouse, other.name, BEFORE, user)
+    without = read_user(warehouse, other.name, BEFORE, user)
     assert 0 < len(without.packets.ts) < len(with_key.packets.ts)
     assert without.packets.ts.max() < MIDNIGHT * 1_000_000
 

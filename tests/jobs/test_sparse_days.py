@@ -13,6 +13,7 @@ import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
 from spark_jobs.capture import columns
 from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.tables import day_plan
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
 
@@ -83,7 +84,7 @@ def test_flows_are_the_same_from_a_row_group_of_many_partitions(
     """The flows are those of row groups of one user partition each, whether one task reads all or
     each its own."""
     if not partitions_together:
-        monkeypatch.setattr(flows_job, "JOINT_TASK_PACKETS", (1, 1))
+        monkeypatch.setattr(day_plan, "JOINT_TASK_PACKETS", (1, 1))
     users = 100
     short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
     found, row_groups = [], []

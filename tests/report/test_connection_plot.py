@@ -15,11 +15,11 @@ from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.jobs.flows import read_user
 from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connection
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
 from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
+from spark_jobs.tables.day_tables import read_user
 from spark_jobs.tables.registry import ROWS
 
 SECOND = 1_000_000
