@@ -26,7 +26,7 @@ from spark_jobs.warehouse.row_groups import (
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, short_exchanges
 
-USERS = 40
+USERS = 200
 KEYS = ("user_partition", "user", "ts", "frame")
 """The columns by which the packets of a row group are sorted."""
 READERS_OF_ANY_FILE = {"row_groups.py", "search.py"}
