@@ -12,7 +12,7 @@ from small_captures import ingest_syns
 
 from schemas import PACKETS
 from spark_jobs.capture import columns
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import compaction
@@ -26,7 +26,7 @@ from spark_jobs.warehouse.row_groups import (
 from spark_jobs.warehouse.store import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, short_exchanges
 
-USERS = 40
+USERS = 200
 KEYS = ("user_partition", "user", "ts", "frame")
 """The columns by which the packets of a row group are sorted."""
 READERS_OF_ANY_FILE = {"row_groups.py", "search.py"}
@@ -45,7 +45,8 @@ def ingested(plain_network: Network, tmp_path, monkeypatch) -> Warehouse:
     short_exchanges(tmp_path / "large.pcap", FIRST_USER + np.arange(USERS))
     with monkeypatch.context() as patched:
         patched.setattr(columns, "MIN_PACKETS_TO_SPLIT", 0)
-        assert ingest_capture(warehouse, plain_network, tmp_path / "large.pcap").error is None
+        (result,) = ingest(warehouse, [(plain_network, tmp_path / "large.pcap")])
+        assert result.error is None
     ingest_syns(warehouse, plain_network, tmp_path, NOON, a=3, b=4)
     return warehouse
 
