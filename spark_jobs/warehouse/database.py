@@ -48,7 +48,7 @@ from spark_jobs.warehouse.catalog_tables import (
     OWN_TABLES,
     SCHEMA,
 )
-from spark_jobs.warehouse.disk import file_name
+from spark_jobs.warehouse.disk import file_name, report_full_disk
 
 CATALOG, LOCKS = "catalog.sqlite", "_locks"
 """The names of the catalog's file and of the folder of locks, in the warehouse's root."""
@@ -59,6 +59,8 @@ PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
 
 GISCOPE_CATALOG_PASSWORD_FILE names a file that holds the password instead.
 """
+CHANGE_BYTES = 1 << 17
+"""The bytes that SQLite needs for a change: some pages of each table, and these in its journal."""
 LOCK_TIMEOUT_S = 60
 """Maximum time to wait for another process's transaction (s)."""
 ERRNO_BY_CODE = {
@@ -138,10 +140,15 @@ class Database(ABC):
 
     def _connection(self) -> Connection:
         if self._open is None or self._open.invalidated:
-            self._open = self._engine.connect()
-            if not self._has_tables(self._open):
-                with self._begun(self._open):
-                    self._make_tables(self._open)
+            connection = self._engine.connect()
+            try:
+                if not self._has_tables(connection):
+                    with self._begun(connection):
+                        self._make_tables(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._open = connection
         return self._open
 
     def _make_tables(self, session: Connection) -> None:
@@ -224,6 +231,14 @@ class SQLite(Database):
     def _make_tables(self, session: Connection) -> None:
         super()._make_tables(session)
         session.exec_driver_sql(f"pragma user_version = {LAYOUT}")
+
+    @contextmanager
+    def _errors_translated(self) -> Iterator[None]:
+        with (
+            report_full_disk(self._path.parent, lambda: CHANGE_BYTES),
+            super()._errors_translated(),
+        ):
+            yield
 
     def _error(self, error: SQLAlchemyError) -> Exception:
         cause = getattr(error, "orig", None) or error

@@ -58,7 +58,7 @@ from spark_jobs.warehouse.catalog import (
     UnitCatalog,
 )
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
-from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
+from spark_jobs.warehouse.database import CATALOG_VARIABLE, CHANGE_BYTES, database_of
 from spark_jobs.warehouse.disk import report_full_disk
 from spark_jobs.warehouse.facts import Facts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
@@ -77,8 +77,6 @@ if TYPE_CHECKING:
 
 GRACE_TIME = timedelta(days=5)
 """The default time for which superseded files stay: Iceberg's own max-snapshot-age."""
-PAGE = 4096
-"""The smallest number of bytes that the catalog's database writes."""
 END_OF_TIME_NS = (1 << 63) - 1
 """A time later than any recorded time, also if a clock was ahead."""
 VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
@@ -183,7 +181,7 @@ class Warehouse:
             for c in changes
         ]
         size = sum(file.content.size for change in for_catalog for file in change.files)
-        with report_full_disk(self.root, lambda: size + PAGE), self.locked("publish"):
+        with report_full_disk(self.root, lambda: size + CHANGE_BYTES), self.locked("publish"):
             for change in for_catalog:
                 self._split_merged_files_of(change.unit)
             self._put_in_place(
@@ -346,7 +344,7 @@ class Warehouse:
         """
         if self._update_deferred:
             return
-        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
+        with report_full_disk(self.root, lambda: CHANGE_BYTES), self.locked("views"):
             now, tag = time.time_ns(), self._storage.views_tag()
             targets = self._published_paths()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*VIEW_SOURCES))
@@ -357,7 +355,7 @@ class Warehouse:
                 self.record_built(VIEWS, inputs)
             before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
             self._iceberg_tables.follow(before_ns)
-        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
+        with report_full_disk(self.root, lambda: CHANGE_BYTES), self.locked("views"):
             self._remove_superseded(before_ns)
             self._storage.remove_temporary_files(before_ns)
 
@@ -550,7 +548,7 @@ class Warehouse:
         with self.staging():
             pass  # this removes the staged files of killed jobs
         names = [table.name for table in tables]
-        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
+        with report_full_disk(self.root, lambda: CHANGE_BYTES), self.locked("views"):
             self._iceberg_tables.follow(END_OF_TIME_NS, names)
             self._remove_superseded(END_OF_TIME_NS, names)
             self._storage.remove_temporary_files(END_OF_TIME_NS)
