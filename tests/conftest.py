@@ -189,10 +189,10 @@ def count(warehouse: Warehouse, what: str = "packets") -> int:
     return n
 
 
-def contents(root: Path) -> dict[str, tuple]:
+def contents(root: Path, catalog: str | None = None) -> dict[str, tuple]:
     """Return the number of rows of each table and a hash of them in any order; sums, which DuckDB
-    adds up in any order, to seven digits."""
-    connection = Warehouse(root).connect()
+    adds up in any order, to seven digits. catalog: see Warehouse."""
+    connection = Warehouse(root, catalog=catalog).connect()
 
     def query(table: Table) -> str:
         columns = ", ".join(

@@ -1,11 +1,13 @@
 """The packages: what their own modules need, and what may stand in a package's `__init__`."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+MAX_JOB_LINES = 200
 PACKAGES = sorted(ROOT.glob("spark_jobs/**/__init__.py"))
 
 
@@ -28,3 +30,16 @@ def _imported_modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom) and node.module:
         return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
+
+
+def test_the_walk_through_the_code_names_modules_that_exist() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    walk = page.partition("## A walk through the code")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_/]+/(?:[a-z_0-9]+\.py)?|cli\.py|networks\.py)`", walk))
+    assert len(named) > 30
+    assert [path for path in named if not (ROOT / "spark_jobs" / path).exists()] == ["spark_jobs/"]
+
+
+@pytest.mark.parametrize("job", sorted(ROOT.glob("spark_jobs/jobs/*.py")), ids=lambda p: p.stem)
+def test_a_job_finds_calls_and_publishes_and_is_short(job: Path) -> None:
+    assert len(job.read_text().splitlines()) <= MAX_JOB_LINES

@@ -1,5 +1,5 @@
 """A Spark cluster (master, two workers, each its own process) and an object store, without a shared
-folder, make the same tables as one machine."""
+folder, make the same tables as one machine. Only the driver knows the catalog, in PostgreSQL."""
 
 import os
 import shutil
@@ -83,11 +83,11 @@ def cluster(environment, tmp_path, monkeypatch) -> Iterator[Cluster]:
     made.end()
 
 
-def has_the_tables_of_one_machine(root: Path, one: Path) -> bool:
+def has_the_tables_of_one_machine(root: Path, uri: str, one: Path) -> bool:
     """Assert that files have the same bytes; of ingest_log, which has durations, the same rows; of
     marts, whose sums may be added in another order, the same rows to nine digits."""
-    assert contents(root) == contents(one)
-    warehouse, other = Warehouse(root), Warehouse(one)
+    assert contents(root, uri) == contents(one, "")
+    warehouse, other = Warehouse(root, catalog=uri), Warehouse(one, catalog="")
     for table in set(TABLES.values()) - {INGEST_LOG, NETWORKS}:
         if warehouse.content_hashes(table) != other.content_hashes(table):
             assert table in MARTS, table.name
@@ -102,28 +102,32 @@ def rows(warehouse: Warehouse, table: Table) -> list[dict]:
 
 @pytest.mark.slow
 def test_a_cluster_makes_the_same_tables_in_an_object_store_as_one_machine_in_a_folder(
-    cluster, demo, environment, tmp_path
+    cluster, demo, environment, uri
 ):
     bucket = path_of(f"s3://{new_bucket(environment)}")
     for path in CAPTURES.glob("*/*.pcap*"):
         (bucket / "captures" / path.parent.name / path.name).write_bytes(path.read_bytes())
     run = [GISCOPE, "run", "--warehouse", str(bucket / "w"), "--networks", NETWORKS_FILE]
-    subprocess.run([*run, str(bucket / "captures")], env=cluster.environment, check=True)
-    assert has_the_tables_of_one_machine(bucket / "w", demo.warehouse.root)
+    catalog = {"GISCOPE_CATALOG": uri}
+    subprocess.run([*run, str(bucket / "captures")], env=cluster.environment | catalog, check=True)
+    assert has_the_tables_of_one_machine(bucket / "w", uri, demo.warehouse.root)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["packets", "flows"])
-def test_a_worker_that_is_killed_costs_nothing_but_time(cluster, demo, environment, tmp_path, when):
+def test_a_worker_that_is_killed_costs_nothing_but_time(
+    cluster, demo, environment, uri, tmp_path, when
+):
     """It is killed once the first files of a table are written. Captures are in a shared folder,
     given by a relative path."""
     root = path_of(f"s3://{new_bucket(environment)}/w")
     shutil.copytree(CAPTURES, tmp_path / "captures")
     run = [GISCOPE, "run", "--warehouse", str(root), "--networks", NETWORKS_FILE, "captures"]
-    job = subprocess.Popen(run, env=cluster.environment, cwd=tmp_path)
+    catalog = {"GISCOPE_CATALOG": uri}
+    job = subprocess.Popen(run, env=cluster.environment | catalog, cwd=tmp_path)
     while not (root / when).is_dir():
         assert job.poll() is None
         time.sleep(0.05)
     cluster.kill("two")
     assert job.wait(600) == 0
-    assert has_the_tables_of_one_machine(root, demo.warehouse.root)
+    assert has_the_tables_of_one_machine(root, uri, demo.warehouse.root)

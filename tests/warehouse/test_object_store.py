@@ -1,31 +1,30 @@
 """A warehouse in an object store has the same tables as one in a folder."""
 
+import json
 import subprocess
 import sys
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Barrier, Event, Thread
+from threading import Barrier, Thread
 
 import pytest
+from catalogs import new_database
 from conftest import CAPTURES, NETWORKS_FILE, contents
 from object_store import new_bucket
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
-from test_warehouse import assert_one_at_a_time, countries, publish
+from test_warehouse import countries, publish
 
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
-from spark_jobs.errors import UserError
-from spark_jobs.places import ConflictError, path_of, write_if_unchanged
+from spark_jobs.places import ConflictError, path_of, tag_of, write_if_unchanged
 from spark_jobs.report.build import REPORT
-from spark_jobs.warehouse import compaction, object_store_database, orphans
-from spark_jobs.warehouse.database import CATALOG, LOCKS
+from spark_jobs.warehouse import compaction, orphans
+from spark_jobs.warehouse.database import CATALOG
+from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.units import Unit
-
-UNIT = Unit("network", "aa-gprs")
 
 
 def run(*args: str) -> str:
@@ -46,14 +45,13 @@ def test_a_run_in_an_object_store_makes_the_tables_of_a_folder(demo, bucket, cap
     root = bucket / "a prefix" / "w"
     args = ["--warehouse", str(root), "--networks", str(NETWORKS_FILE)]
     run(*args, str(bucket / "captures"))
-    assert contents(root) == contents(demo.warehouse.root)
+    assert contents(root) == contents(demo.warehouse.root, catalog="")
     assert (root / REPORT).read_bytes().startswith(b"<!doctype html>")
     assert (root / VIEWS).exists()
-    before = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
+    before = dict(root.walk())
     again = run(*args, str(bucket / "captures"))
     assert again.count("unchanged") == len(list(CAPTURES.glob("*/*.pcap*")))
-    after = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
-    assert after == before
+    assert dict(root.walk()) == before
     main(["check", *args])
     capsys.readouterr()
     query = "select max(ip_bytes_down) from flows"
@@ -63,7 +61,7 @@ def test_a_run_in_an_object_store_makes_the_tables_of_a_folder(demo, bucket, cap
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 
-def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
+def test_units_are_published_whole_and_shown(bucket, uri, store):
     root = bucket / "w"
     warehouse = Warehouse(root, timedelta(0))
     assert warehouse.published_units("network") == []
@@ -79,11 +77,10 @@ def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     assert [path for path in root.walk() if path[0].endswith(".parquet")] == [
         (str(path)[len(str(root)) + 1 :], path.stat()) for path in reader.files(NETWORKS)
     ]
-    (tmp_path / CATALOG).write_bytes((root / CATALOG).read_bytes())
     catalog = load_catalog(
         "giscope",
         type="sql",
-        uri=f"sqlite:///{tmp_path / CATALOG}",
+        uri=uri.replace("postgresql", "postgresql+psycopg", 1),
         **{
             "s3.endpoint": store["AWS_ENDPOINT_URL"],
             "s3.access-key-id": store["AWS_ACCESS_KEY_ID"],
@@ -144,85 +141,14 @@ def test_a_missing_file_is_reported(bucket):
     assert line == f"{path}: is missing (network all of aa-gprs)"
 
 
-def test_a_lock_has_one_holder_at_a_time(bucket):
-    assert_one_at_a_time(Warehouse(bucket / "w"), Warehouse(bucket / "w"))
-    assert all(size == 0 for _, (size, _) in (bucket / "w").walk()), "nobody's"
-
-
-def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0.05)
-    monkeypatch.setattr(object_store_database, "EXPIRY_S", 1)
-    lock, got = bucket / "lock", Event()
-
-    def take() -> None:
-        with object_store_database.hold_lock(lock):
-            got.set()
-
-    taking = Thread(target=take)
-    with object_store_database.hold_lock(lock):
-        taking.start()
-        assert not got.wait(3)
-    assert got.wait(10)
-    taking.join()
-
-
-def test_the_lock_of_a_killed_job_expires(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
-    lock = bucket / "lock"
-    lock.write_bytes(b"of a job that is no more")
-    with object_store_database.hold_lock(lock):
-        assert lock.read_bytes() != b"of a job that is no more"
-    assert lock.read_bytes() == object_store_database.RELEASED
-
-
-def test_an_expired_holder_leaves_the_new_holders_lock(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0)
-    lock = bucket / "lock"
-    with object_store_database.hold_lock(lock):
-        lock.write_bytes(b"another's")
-    assert lock.read_bytes() == b"another's"
-
-
-def test_no_change_is_lost_when_locks_fail(bucket, monkeypatch):
-    """The object store's conditional writes decide."""
-    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
-    publish(one, "AA")
-    monkeypatch.setattr(
-        object_store_database, "write_if_unchanged", write_after_another_change(bucket / "w", other)
-    )
-    with pytest.raises(UserError, match="another job changed it; try again"):
-        one.publish(UNIT, [], {"of": "one"})
-    monkeypatch.undo()
-    assert Warehouse(bucket / "w").published(UNIT).facts == {"of": "other"}
-
-
-def write_after_another_change(root: Path, other: Warehouse):
-    """Return a write_if_unchanged before which another job changes the catalog, once."""
-    done = []
-
-    def write(path: Path, content: bytes, tag: str | None) -> str:
-        if path == root / CATALOG and not done:
-            done.append(path)
-            bypassed = write_if_unchanged
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    object_store_database.ObjectStoreSQLite,
-                    "locked",
-                    lambda *_, **__: nullcontext(),
-                )
-                patch.setattr(object_store_database, "write_if_unchanged", bypassed)
-                other.publish(UNIT, [], {"of": "other"})
-        return write_if_unchanged(path, content, tag)
-
-    return write
-
-
 def test_conditional_writes_fail_when_the_object_changed(bucket):
     path = bucket / "x"
-    tag = write_if_unchanged(path, b"1", None)
+    write_if_unchanged(path, b"1", None)
+    tag = tag_of(path)
     with pytest.raises(ConflictError):
         write_if_unchanged(path, b"2", None)
-    newer = write_if_unchanged(path, b"2", tag)
+    write_if_unchanged(path, b"2", tag)
+    newer = tag_of(path)
     with pytest.raises(ConflictError):
         write_if_unchanged(path, b"3", tag)
     path.unlink()
@@ -242,12 +168,66 @@ def test_an_unreachable_object_store_is_reported_in_a_line(
 ):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as stopped:
-        main(["run", "--warehouse", root, "--networks", str(NETWORKS_FILE), str(few_captures)])
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    files = "--networks", str(NETWORKS_FILE), str(few_captures)
+    line = line_of(capsys, "run", "--warehouse", root, *files)
     assert line.startswith(f"giscope: {root}")
     assert line.endswith(reason)
+
+
+def line_of(capsys, *args: str) -> str:
+    """Run a command that fails; return its line."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*args])
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("command", [("maintain",), ("sql", "select 1")])
+def test_a_warehouse_in_an_object_store_needs_postgresql(bucket, monkeypatch, capsys, command):
+    publish(Warehouse(bucket / "w"), "AA")
+    monkeypatch.delenv("GISCOPE_CATALOG")
+    line = line_of(capsys, *command, "--warehouse", str(bucket / "w"))
+    assert line == (
+        f"giscope: {bucket}/w: a warehouse in an object store needs PostgreSQL for its catalog: "
+        "set GISCOPE_CATALOG to postgresql://USER@HOST/DATABASE"
+    )
+
+
+def test_a_warehouse_with_its_catalog_in_the_store_gets_another_one(
+    bucket, postgresql, network, tmp_path, monkeypatch, capsys, in_this_process
+):
+    """An earlier version made it. The rebuilt catalog is in an empty database."""
+    root = bucket / "w"
+    warehouse = Warehouse(root)
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    before = contents(root)
+    identity = json.loads((root / MARK).read_bytes())["identity"]
+    (root / MARK).write_bytes(json.dumps({"identity": identity, "catalog": CATALOG}).encode())
+    (root / CATALOG).write_bytes(b"that of the earlier version")
+    monkeypatch.setenv("GISCOPE_CATALOG", new_database(postgresql))
+    where = "--warehouse", str(root)
+    line = line_of(capsys, "sql", *where, "select 1")
+    assert line.endswith(
+        f"does not know this warehouse: it was made with {root}/{CATALOG}, as earlier versions "
+        "did: set GISCOPE_CATALOG to an empty database and run giscope maintain --warehouse "
+        f"{root} --rebuild-catalog"
+    )
+    main(["maintain", *where, "--rebuild-catalog"])
+    assert capsys.readouterr().err == ""
+    assert contents(root) == before
+    assert countries(Warehouse(root)) == ["AA"]
+    assert packets_of(Warehouse(root)) == [1, 2]
+    assert Warehouse(root).damaged(all_bytes=True) == {}
+    assert Warehouse(root).iceberg_mismatches() == {}
+    ingest_syns(Warehouse(root), network, tmp_path, b=3)
+    assert packets_of(Warehouse(root)) == [1, 3]
+    known = Warehouse(root)._database.location
+    monkeypatch.setenv("GISCOPE_CATALOG", new_database(postgresql))
+    line = line_of(capsys, "sql", *where, "select 1")
+    assert f"set GISCOPE_CATALOG to the database {known} that it was made with" in line
 
 
 def test_the_keys_of_a_store_may_be_in_files(bucket, store, monkeypatch, tmp_path):
