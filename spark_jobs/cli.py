@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
+    from spark_jobs.engine.queries import Answer
     from spark_jobs.jobs.publish_capture import CaptureOutcome
     from spark_jobs.networks import Network
-    from spark_jobs.warehouse.queries import Answer
     from spark_jobs.warehouse.store import Warehouse
 
 app = typer.Typer(
@@ -674,7 +674,7 @@ def sql(
     """Run a SQL query over the tables. It cannot write, except with --write."""
     import duckdb
 
-    from spark_jobs.warehouse.queries import run_query
+    from spark_jobs.engine.queries import run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None

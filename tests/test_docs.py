@@ -18,12 +18,12 @@ from conftest import CAPTURES, ROOT
 from schemas import FROM_ZEEK_LOGS
 from spark_jobs import cli
 from spark_jobs.engine.memory import WORKER_KILLED
+from spark_jobs.engine.queries import run_query
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables.registry import ROWS
-from spark_jobs.warehouse.queries import run_query
 from spark_jobs.warehouse.storage import VIEWS
 from tests.accuracy.sensitivity import constants
 
