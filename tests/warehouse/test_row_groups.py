@@ -31,8 +31,6 @@ KEYS = ("user_partition", "user", "ts", "frame")
 """The columns by which the packets of a row group are sorted."""
 READERS_OF_ANY_FILE = {"row_groups.py", "search.py"}
 """Modules that read row groups: search.py looks for names in the bytes of every table's files."""
-NOT_YET = {"remove_data.py", "find_users.py"}
-"""Modules that still read row groups of the tables from which users are removed."""
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -123,4 +121,4 @@ def row_group_calls(path: Path) -> set[str]:
 def test_no_other_module_touches_row_groups():
     found = {p.name for p in (ROOT / "spark_jobs").rglob("*.py") if row_group_calls(p)}
     # files.py hands a writer's rows to pyarrow.
-    assert found - NOT_YET == READERS_OF_ANY_FILE | {"files.py"}
+    assert found == READERS_OF_ANY_FILE | {"files.py"}
