@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 from conftest import CHROMIUM, DAY, NETWORKS_FILE
 
-from spark_jobs import server as serve
+from spark_jobs.report import server as serve
 from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import explanation
 from spark_jobs.warehouse.store import Warehouse
