@@ -57,6 +57,7 @@ from spark_jobs.warehouse.catalog_tables import (
     UNITS,
 )
 from spark_jobs.warehouse.database import Database
+from spark_jobs.warehouse.facts import Facts, ShownFacts
 from spark_jobs.warehouse.targets import day_text, table_name
 from spark_jobs.warehouse.units import Content, PublishedUnit, Unit
 
@@ -67,7 +68,7 @@ The table giscope_stored says which files of units have their rows in a merged f
 of these files was.
 """
 SHOWN = Unit("made", "all", "Iceberg tables")
-"""The unit whose facts have the time whose files the Iceberg tables show, as until_ns."""
+"""The unit whose facts are ShownFacts."""
 IS_CURRENT = and_(FILES.c.published, FILES.c.superseded_ns.is_(None))
 FILE = ("path", "size", "xxh3")
 """The columns of a file's path and content."""
@@ -93,7 +94,7 @@ class CatalogChange(NamedTuple):
     """The next version of a unit: its facts, its new files, and present files that it keeps."""
 
     unit: Unit
-    facts: dict[str, Any]
+    facts: Facts | dict[str, Any]
     files: list[File]
     unchanged: Collection[str] = ()
 
@@ -205,7 +206,7 @@ class UnitCatalog:
         with self._transaction() as session:
             _publish(session, changes)
 
-    def record(self, unit: Unit, facts: dict[str, Any]) -> None:
+    def record(self, unit: Unit, facts: Facts) -> None:
         """Publish the facts of a unit that has no files."""
         self.publish([CatalogChange(unit, facts, [])])
 
@@ -276,7 +277,7 @@ class UnitCatalog:
     def shown_ns(self) -> int:
         """Return the time whose files the Iceberg tables show (ns since 1970); 0 without any."""
         shown = self.published(SHOWN)
-        return shown.facts["until_ns"] if shown else 0
+        return ShownFacts.of(shown).until_ns if shown else 0
 
     def latest_ns(self) -> int:
         """Return the time of the last transaction that published or superseded a file."""
@@ -319,7 +320,7 @@ class UnitCatalog:
                     raise UserError(
                         f"Iceberg table {table}: another job changed it meanwhile; run again"
                     )
-            _publish(session, [CatalogChange(SHOWN, {"until_ns": until_ns}, [])])
+            _publish(session, [CatalogChange(SHOWN, ShownFacts(until_ns=until_ns), [])])
 
     def drop_iceberg_tables(self, tables: Collection[str]) -> None:
         """Drop some Iceberg tables, so that the next update makes new ones. Data files stay."""
@@ -462,7 +463,8 @@ def _publish(session: Connection, changes: Iterable[CatalogChange]) -> None:
         paths = set(session.execute(current).scalars())
         _supersede(session, sorted(paths.difference(change.unchanged)), now)
         _mark_published(session, change.files, now)
-        values = {"facts": json.dumps(change.facts), "generation": number}
+        facts = change.facts.as_json() if isinstance(change.facts, Facts) else change.facts
+        values = {"facts": json.dumps(facts), "generation": number}
         done = session.execute(update(UNITS).where(_is_of(UNITS, change.unit)).values(values))
         if not done.rowcount:
             session.execute(insert(UNITS).values(asdict(change.unit) | values))

@@ -233,6 +233,12 @@ class HistoryHorizon(Facts):
     erased_ns: dict[str, int] = {}
 
 
+class ShownFacts(Facts):
+    """The time whose files the Iceberg tables show (ns since 1970)."""
+
+    until_ns: int = 0
+
+
 def purge_unit(network: str, table: str) -> Unit:
     """Return the unit that records a purge of a network's table."""
     return Unit("purged", network, table)

@@ -75,4 +75,4 @@ class History:
             until_ns=horizon.until_ns if tables else until_ns,
             erased_ns=horizon.erased_ns | dict.fromkeys(tables, until_ns),
         )
-        self._catalog.record(HORIZON, horizon.as_json())
+        self._catalog.record(HORIZON, horizon)

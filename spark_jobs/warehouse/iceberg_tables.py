@@ -12,6 +12,7 @@ from schemas.former_names import FORMER_TABLES
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import path_of, remove_all
 from spark_jobs.warehouse.catalog import FileChanges, MetadataChange, UnitCatalog
+from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.units import Unit, fingerprint
 
 METADATA = "metadata"
@@ -46,12 +47,12 @@ class IcebergTables:
         facts = self._facts_to_back_up()
         inputs = fingerprint(facts)
         backup = self._catalog.published(FACTS_BACKUP)
-        is_backed_up = backup is not None and backup.facts["inputs"] == inputs
+        is_backed_up = backup is not None and MadeFacts.of(backup).inputs == inputs
         named = {*also, *new, *(() if is_backed_up else (NETWORKS.name,))}
         changes = {name: FileChanges() for name in named} | self._catalog.changes(until_ns, new)
         self._write(changes, until_ns, replaced_ns, facts=facts)
         if not is_backed_up:
-            self._catalog.record(FACTS_BACKUP, {"inputs": inputs})
+            self._catalog.record(FACTS_BACKUP, MadeFacts(inputs=inputs))
 
     def drop_snapshots(self, made_ns: Mapping[str, int], replaced_ns: int) -> None:
         """Drop snapshots that are not current, so that nothing shows the files that only they have.

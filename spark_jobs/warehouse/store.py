@@ -60,7 +60,7 @@ from spark_jobs.warehouse.catalog import (
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
 from spark_jobs.warehouse.database import CATALOG_VARIABLE, CHANGE_BYTES, database_of
 from spark_jobs.warehouse.disk import report_full_disk
-from spark_jobs.warehouse.facts import Facts, PurgeFacts, purge_unit
+from spark_jobs.warehouse.facts import Facts, HistoryHorizon, MadeFacts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
 from spark_jobs.warehouse.history import HORIZON, History
 from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
@@ -177,8 +177,7 @@ class Warehouse:
         The files that they supersede stay for those who read them; see update_views.
         """
         for_catalog = [
-            CatalogChange(c.unit, _as_json(c.facts), [*map(_file, c.files)], c.unchanged)
-            for c in changes
+            CatalogChange(c.unit, c.facts, [*map(_file, c.files)], c.unchanged) for c in changes
         ]
         size = sum(file.content.size for change in for_catalog for file in change.files)
         with report_full_disk(self.root, lambda: size + CHANGE_BYTES), self.locked("publish"):
@@ -476,7 +475,7 @@ class Warehouse:
                 )
                 for unit, (facts, files) in units.items()
             ]
-            horizon = CatalogChange(HORIZON, {"until_ns": time.time_ns()}, [])
+            horizon = CatalogChange(HORIZON, HistoryHorizon(until_ns=time.time_ns()), [])
             self._catalog.restore([*changes, horizon])
 
     def _write_views(
@@ -493,21 +492,18 @@ class Warehouse:
         The catalog keeps the result, which must be JSON, under the name.
         """
         published = self.published(Unit("made", "all", name))
-        if published is None or published.facts["inputs"] != inputs:
-            self.record_built(name, inputs, answer=compute())
-            return self.cached_result(name, inputs, compute)
-        return published.facts["answer"]
+        if published and (made := MadeFacts.of(published)).inputs == inputs:
+            return made.answer
+        self.record_built(name, inputs, compute())
+        return self.cached_result(name, inputs, compute)
 
     def is_up_to_date(self, name: str, inputs: str) -> bool:
         """Return whether a file such as the report exists and was built from these inputs."""
         return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
 
-    def record_built(self, name: str, inputs: str, **facts: Any) -> None:
-        """Record the inputs from which a file beside the tables was built.
-
-        facts: other values to store with the record.
-        """
-        self.publish(Unit("made", "all", name), [], {"inputs": inputs, **facts})
+    def record_built(self, name: str, inputs: str, answer: Any = None) -> None:
+        """Record the inputs from which a file beside the tables, or an answer, was made."""
+        self.publish(Unit("made", "all", name), [], MadeFacts(inputs=inputs, answer=answer))
 
     def files_by_table(self) -> dict[Table, list[Path]]:
         """Return the published Parquet files of every table."""
@@ -606,7 +602,7 @@ class Warehouse:
         published = self.published(unit)
         return (
             published is not None
-            and published.facts["inputs"] == inputs
+            and MadeFacts.of(published).inputs == inputs
             and self.is_intact(published)
         )
 
@@ -624,10 +620,6 @@ class Warehouse:
         if all_bytes and content_of(self.root / target) != content:
             return "has other bytes than were published; remove it, and the next run makes it again"
         return None
-
-
-def _as_json(facts: Facts | dict[str, Any]) -> dict[str, Any]:
-    return facts.as_json() if isinstance(facts, Facts) else facts
 
 
 def _file(written: Written) -> File:
