@@ -30,6 +30,8 @@ SQL_AND_GROUPS = [
     version("spark_jobs/figures/suppressed_groups/suppression.py"),
 ]
 """Inputs of a day's marts besides its tables; if one changes, all marts are made again."""
+GIB_PER_THREAD = 1
+"""DuckDB's memory limit for each of its threads; beyond that it writes to a folder."""
 MAX_BATCH_DAYS, MAX_BATCH_BYTES = 16, 128 << 20
 """Maximum number of days whose marts one task makes, and of bytes of their flows."""
 
@@ -75,7 +77,8 @@ def update_marts(
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            task = partial(_write_marts, staging, threads_per_task(len(batches)))
+            threads = threads_per_task(len(batches))
+            task = partial(_write_marts, staging, threads, f"{GIB_PER_THREAD * threads}GiB")
             run_tasks(task, batches, "marts", publish, compiled=False)
     warehouse.update_views()
     return list(stale)
@@ -135,12 +138,14 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     return change._replace(files=[file for file in change.files if file not in dropped])
 
 
-def _write_marts(staging: Staging, threads: int, batch: Batch) -> dict[Day, list[Written]]:
+def _write_marts(
+    staging: Staging, threads: int, memory_limit: str, batch: Batch
+) -> dict[Day, list[Written]]:
     """Write the marts of each day of a batch, and return the files."""
     release_freed_memory()
     written: dict[Day, list[Written]] = {day: [] for day in batch.days}
     with staging.part() as part:
-        for table, day, rows in mart_rows(batch.files, part, threads):
+        for table, day, rows in mart_rows(batch.files, part, threads, memory_limit):
             part.write(table, *day, "mart", rows)
             written[day].append(part.files[-1])
     return written

@@ -36,18 +36,16 @@ Day = tuple[str, date]
 """A network and a day."""
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES)
 """Tables that a day's marts are made from, besides the network's facts."""
-GIB_PER_THREAD = 1
-"""DuckDB's memory limit for each of its threads; beyond that it writes to a folder."""
 
 
 def mart_rows(
-    files: Mapping[str, list[Path]], staging: Staging, threads: int
+    files: Mapping[str, list[Path]], staging: Staging, threads: int, memory_limit: str
 ) -> Iterator[tuple[Table, Day, pa.Table]]:
     """Yield (table, day, sorted rows) of each mart and day, and at last of SUPPRESSED_GROUPS.
 
-    files: the files of INPUTS and NETWORKS by table name. staging: see _duckdb
+    files: the files of INPUTS and NETWORKS by table name. staging, memory_limit: see _duckdb
     """
-    with _duckdb(staging, threads) as connection:
+    with _duckdb(staging, threads, memory_limit) as connection:
         for table in (*INPUTS, NETWORKS):
             query = files_query(table, files[table.name])
             connection.execute(f"create temp view {table.name} as {query}")
@@ -68,11 +66,13 @@ def mart_rows(
 
 
 @contextmanager
-def _duckdb(staging: Staging, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def _duckdb(
+    staging: Staging, threads: int, memory_limit: str
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection in which the marts' SQL can run.
 
-    Beyond its memory, DuckDB writes to the staging's folder, or if this machine lacks that, to the
-    system's temporary folder.
+    Beyond memory_limit, DuckDB writes to the staging's folder, or if this machine lacks that, to
+    the system's temporary folder.
     """
     import duckdb
 
@@ -80,7 +80,7 @@ def _duckdb(staging: Staging, threads: int) -> Iterator[duckdb.DuckDBPyConnectio
     with TemporaryDirectory(dir=parent) as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "threads": threads,
-            "memory_limit": f"{GIB_PER_THREAD * threads}GiB",
+            "memory_limit": memory_limit,
             "temp_directory": folder,
         }
         with duckdb.connect(config=settings) as connection:

@@ -18,8 +18,8 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
+from spark_jobs.jobs import marts
 from spark_jobs.jobs.publish_capture import CaptureOutcome
-from spark_jobs.tables import mart_rows
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
@@ -349,7 +349,7 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     shutil.copytree(demo.warehouse.root, root)
     for path in root.glob("table1_summary/**/*.parquet"):
         path.unlink()
-    monkeypatch.setattr(mart_rows, "GIB_PER_THREAD", 0.0001)
+    monkeypatch.setattr(marts, "GIB_PER_THREAD", 0.0001)
     answer = giscope("marts", "--warehouse", root)
     assert answer.status == 2
     (line,) = answer.stderr.splitlines()
