@@ -48,7 +48,7 @@ from spark_jobs.warehouse.catalog_tables import (
     OWN_TABLES,
     SCHEMA,
 )
-from spark_jobs.warehouse.disk import file_name, report_full_disk
+from spark_jobs.warehouse.disk import CHANGE_BYTES, file_name, report_full_disk
 
 CATALOG, LOCKS = "catalog.sqlite", "_locks"
 """The names of the catalog's file and of the folder of locks, in the warehouse's root."""
@@ -59,8 +59,6 @@ PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
 
 GISCOPE_CATALOG_PASSWORD_FILE names a file that holds the password instead.
 """
-CHANGE_BYTES = 1 << 17
-"""The bytes that SQLite needs for a change: some pages of each table, and these in its journal."""
 LOCK_TIMEOUT_S = 60
 """Maximum time to wait for another process's transaction (s)."""
 ERRNO_BY_CODE = {

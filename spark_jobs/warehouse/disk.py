@@ -17,6 +17,8 @@ import xxhash
 from spark_jobs.errors import FullDiskError
 from spark_jobs.places import in_object_store
 
+CHANGE_BYTES = 1 << 17
+"""The bytes that publishing needs beside the files: pages of the catalog, and its journal."""
 MAX_NAME_BYTES = 213
 """Maximum length of a quoted name, so that a file name with additions fits into 255 bytes."""
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from schemas import Table
 from spark_jobs.places import in_object_store, remove_all
-from spark_jobs.warehouse.disk import file_name, report_full_disk
+from spark_jobs.warehouse.disk import CHANGE_BYTES, file_name, report_full_disk
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 from spark_jobs.warehouse.targets import Partition
 
@@ -46,12 +46,13 @@ class Staging:
         """
         task_staging = Staging(self.root, self.folder)
         size = 0
-        with report_full_disk(self.root, lambda: size):
+        with report_full_disk(self.root, lambda: size + CHANGE_BYTES):
             try:
                 yield task_staging
             except BaseException:
-                size = sum(written.content.size for written in task_staging.files)
-                remove_all(staged.path for staged in task_staging.assigned)
+                paths = [staged.path for staged in task_staging.assigned]
+                size = sum(path.stat().st_size for path in paths if path.exists())
+                remove_all(paths)
                 raise
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:

@@ -22,7 +22,7 @@ from spark_jobs.places import (
     write_if_unchanged,
 )
 from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.disk import folder_size, replacing, report_full_disk, sync
+from spark_jobs.warehouse.disk import CHANGE_BYTES, folder_size, replacing, report_full_disk, sync
 from spark_jobs.warehouse.files import Staged
 from spark_jobs.warehouse.staging import Staging, claim_folder
 
@@ -55,7 +55,10 @@ class Folder:
         """
         folder = self._root / STAGING / uuid.uuid4().hex
         written = 0
-        with self.lock_version() or nullcontext(), report_full_disk(self._root, lambda: written):
+        with (
+            self.lock_version() or nullcontext(),
+            report_full_disk(self._root, lambda: written + CHANGE_BYTES),
+        ):
             with lock:
                 owner = claim_folder(folder)
             with owner:

@@ -58,8 +58,8 @@ from spark_jobs.warehouse.catalog import (
     UnitCatalog,
 )
 from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
-from spark_jobs.warehouse.database import CATALOG_VARIABLE, CHANGE_BYTES, database_of
-from spark_jobs.warehouse.disk import report_full_disk
+from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
+from spark_jobs.warehouse.disk import CHANGE_BYTES, report_full_disk
 from spark_jobs.warehouse.facts import Facts, HistoryHorizon, MadeFacts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
 from spark_jobs.warehouse.history import HORIZON, History
