@@ -54,6 +54,7 @@ from spark_jobs.warehouse.catalog_tables import (
     OWN_TABLES,
     SCHEMA,
     STORED,
+    UNIT,
     UNITS,
 )
 from spark_jobs.warehouse.database import Database
@@ -326,11 +327,8 @@ class UnitCatalog:
         """Drop some Iceberg tables, so that the next update makes new ones. Data files stay."""
         if tables:
             with self._transaction() as session:
-                session.execute(
-                    ICEBERG_TABLES.delete().where(
-                        OWN_TABLES, ICEBERG_TABLES.c.table_name.in_(tables)
-                    )
-                )
+                is_one = ICEBERG_TABLES.c.table_name.in_(tables)
+                session.execute(delete(ICEBERG_TABLES).where(OWN_TABLES, is_one))
 
     def removable_files(self, before_ns: int) -> dict[str, int]:
         """Return the files that were superseded, or registered and never published, before a time.
@@ -428,11 +426,9 @@ def _file(row: Any) -> File:
 
 
 def _latest_ns(session: Connection) -> int:
-    times = (
-        session.execute(select(func.max(FILES.c.since_ns)).where(FILES.c.published)).scalar(),
-        session.execute(select(func.max(FILES.c.superseded_ns))).scalar(),
-    )
-    return max(ns or 0 for ns in times)
+    published = select(FILES.c.since_ns).where(FILES.c.published).order_by(FILES.c.since_ns.desc())
+    superseded = select(func.max(FILES.c.superseded_ns))
+    return max(session.scalar(query) or 0 for query in (published.limit(1), superseded))
 
 
 def _next_ns(session: Connection) -> int:
@@ -489,7 +485,7 @@ def _supersede(session: Connection, paths: Iterable[str], now_ns: int) -> None:
 
 def _mark_units_changed(session: Connection, path: str) -> None:
     """Raise the generation of a merged file's units, so that readers load them again."""
-    of_unit = [UNITS.c[name] == STORED.c[name] for name in ("kind", "network", "name")]
+    of_unit = [UNITS.c[name] == STORED.c[name] for name in UNIT]
     has_rows = select(STORED.c.path).where(STORED.c.stored_in == path, *of_unit).exists()
     generation = session.execute(LATEST_GENERATION).scalar_one() + 1
     session.execute(update(UNITS).where(has_rows).values(generation=generation))

@@ -1,5 +1,7 @@
 """The tables of the catalog's database."""
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text, and_
 
 from schemas import CATALOG_NAME
@@ -12,36 +14,44 @@ LAYOUT = 100
 Raise it with each change of the tables; an earlier version has 12 or less.
 """
 SCHEMA = MetaData()
+
+
+def _file_columns() -> list[Column[Any]]:
+    """Return the columns of a file: its path, unit, content and number of rows."""
+    return [
+        Column("path", Text, primary_key=True),
+        *(Column(name, Text, nullable=False) for name in UNIT),
+        Column("size", BigInteger),
+        Column("xxh3", Text),
+        Column("rows", BigInteger),
+    ]
+
+
+UNIT = ("kind", "network", "name")
+"""The columns of a unit's key."""
 UNITS = Table(
     "giscope_units",
     SCHEMA,
-    *(Column(name, Text, primary_key=True) for name in ("kind", "network", "name")),
+    *(Column(name, Text, primary_key=True) for name in UNIT),
     Column("facts", Text, nullable=False),
     Column("generation", BigInteger, nullable=False, index=True),
 )
 FILES = Table(
     "giscope_files",
     SCHEMA,
-    Column("path", Text, primary_key=True),
-    *(Column(name, Text, nullable=False) for name in ("kind", "network", "name")),
-    Column("size", BigInteger),
-    Column("xxh3", Text),
-    Column("rows", BigInteger),
+    *_file_columns(),
     Column("since_ns", BigInteger, nullable=False, index=True),
     Column("published", Boolean, nullable=False),
     Column("superseded_ns", BigInteger, index=True),
-    Index("giscope_files_of", "kind", "network", "name"),
+    Index("giscope_files_of", *UNIT),
 )
 STORED = Table(
     "giscope_stored",
     SCHEMA,
-    Column("path", Text, primary_key=True),
-    *(Column(name, Text, nullable=False) for name in ("kind", "network", "name")),
-    Column("size", BigInteger),
-    Column("xxh3", Text),
-    Column("rows", BigInteger),
-    Column("stored_in", Text, nullable=False, index=True),
-    Index("giscope_stored_of", "kind", "network", "name"),
+    *_file_columns(),
+    Column("stored_in", Text, nullable=False),
+    Index("giscope_stored_in", "stored_in"),
+    Index("giscope_stored_of", *UNIT),
 )
 IDENTITIES = Table("giscope_catalog", SCHEMA, Column("identity", Text, primary_key=True))
 """The identity that the warehouse has, too (see identity.py)."""

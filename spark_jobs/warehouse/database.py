@@ -151,6 +151,8 @@ class Database(ABC):
 
     def _make_tables(self, session: Connection) -> None:
         SCHEMA.create_all(session)
+        for index in (index for table in SCHEMA.tables.values() for index in table.indexes):
+            index.create(session, checkfirst=True)  # tables of an earlier version lack some
         namespace = {"catalog_name": CATALOG_NAME, "namespace": NAMESPACE, "property_key": "exists"}
         if not session.execute(select(NAMESPACES).filter_by(**namespace)).first():
             session.execute(insert(NAMESPACES).values(**namespace, property_value="true"))

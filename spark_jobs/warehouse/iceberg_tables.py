@@ -50,7 +50,8 @@ class IcebergTables:
         is_backed_up = backup is not None and MadeFacts.of(backup).inputs == inputs
         named = {*also, *new, *(() if is_backed_up else (NETWORKS.name,))}
         changes = {name: FileChanges() for name in named} | self._catalog.changes(until_ns, new)
-        self._write(changes, until_ns, replaced_ns, facts=facts)
+        if changes or until_ns > self._catalog.shown_ns():
+            self._write(changes, until_ns, replaced_ns, facts=facts)
         if not is_backed_up:
             self._catalog.record(FACTS_BACKUP, MadeFacts(inputs=inputs))
 
@@ -79,10 +80,6 @@ class IcebergTables:
                     f"and has {len(shown - listed):,} others: giscope maintain makes a new one"
                 )
         return found
-
-    def make_again(self, tables: Collection[str]) -> None:
-        """Forget the metadata of tables, so that the next update makes new ones."""
-        self._catalog.drop_iceberg_tables(tables)
 
     def metadata_files(self) -> set[str]:
         """Return the paths below the root of all metadata files that the tables need."""
@@ -118,8 +115,6 @@ class IcebergTables:
         facts: Mapping[str, str] | None = None,
     ) -> None:
         """Write the next metadata of tables; set them all in one transaction."""
-        if not changes:
-            return
         from spark_jobs.warehouse.iceberg import TableUpdate, write_metadata
 
         locations, root = self._catalog.metadata_locations(), str(self._root.resolve())

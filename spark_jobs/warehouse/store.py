@@ -38,7 +38,7 @@ import tempfile
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -184,15 +184,16 @@ class Warehouse:
             for change in for_catalog:
                 self._split_merged_files_of(change.unit)
             self._put_in_place(
-                [(c.unit, file) for c in changes for file in c.files],
+                [(change.unit, file) for change in for_catalog for file in change.files],
+                [file for change in changes for file in change.files],
             )
             self._catalog.publish(for_catalog)
 
-    def _put_in_place(self, files: list[tuple[Unit, Written]]) -> None:
-        """Register units' new files, and move them to their targets."""
-        staged = [written.staged for _, written in files]
+    def _put_in_place(self, files: Sequence[tuple[Unit, File]], written: Iterable[Written]) -> None:
+        """Register units' new files, and move those that were written to their targets."""
+        staged = [file.staged for file in written]
         self._storage.leave_to_catalog(staged)
-        self._catalog.register([(unit, _file(written)) for unit, written in files])
+        self._catalog.register(files)
         self._storage.move_to_targets(staged)
 
     def unmerge(self, unit: Unit) -> PublishedUnit:
@@ -376,7 +377,7 @@ class Warehouse:
     def _publish_merged(self, written: Written, paths: list[str]) -> bool:
         """Publish a merged file; return False if one of its parts was replaced meanwhile."""
         with self.locked("publish"):
-            self._put_in_place([(MERGED, written)])
+            self._put_in_place([(MERGED, _file(written))], [written])
             return self._catalog.merge(_file(written), paths)
 
     def _split_merged_file(self, path: str, content: Content) -> None:
@@ -395,9 +396,7 @@ class Warehouse:
                 )
                 for unit, file in self._catalog.files_in_merged(path)
             ]
-            self._storage.leave_to_catalog(file.staged for file in written.values())
-            self._catalog.register(parts)
-            self._storage.move_to_targets(file.staged for file in written.values())
+            self._put_in_place(parts, written.values())
             self._catalog.split(path, parts)
 
     def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
@@ -413,7 +412,7 @@ class Warehouse:
         merged, into = self.compact()
         before = self._all_files()
         with self.locked("views"):
-            self._iceberg_tables.make_again(self.iceberg_mismatches())
+            self._catalog.drop_iceberg_tables(self.iceberg_mismatches())
         self.update_views()
         with self.locked("views"):
             self._iceberg_tables.follow(0, TABLES)

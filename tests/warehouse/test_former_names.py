@@ -127,6 +127,7 @@ def test_the_catalog_of_the_version_before_is_read(tmp_path):
         catalog.execute("alter table giscope_files add column listed boolean default true not null")
         catalog.execute("delete from giscope_units where name = 'Iceberg tables'")
         catalog.execute("drop table giscope_fences")
+        catalog.execute("drop index ix_giscope_units_generation")
         catalog.execute("pragma user_version = 12")
     warehouse = Warehouse(tmp_path)
     assert countries(warehouse) == ["AA"]
@@ -137,3 +138,5 @@ def test_the_catalog_of_the_version_before_is_read(tmp_path):
     location = warehouse.metadata_locations()["networks"]
     shown = StaticTable.from_metadata(location).scan().to_arrow()
     assert shown["country"].to_pylist() == ["BB"]
+    with sqlite3.connect(tmp_path / CATALOG) as catalog:
+        assert catalog.execute("pragma index_info(ix_giscope_units_generation)").fetchall()
