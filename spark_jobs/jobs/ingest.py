@@ -84,7 +84,7 @@ def _prepare_networks(warehouse: Warehouse, networks: Iterable[Network]) -> dict
         try:
             publish_network(warehouse, network)
             finish_replacing(warehouse, network.name)
-            with warehouse.locked(f"content-{network.name}"):
+            with warehouse.captures_locked(network.name):
                 replace_unkeyed_hashes(warehouse, network.name)
             load_exclusions(warehouse, network.name)  # fails without the key
         except (UserError, OSError) as error:

@@ -99,7 +99,7 @@ def _publish_rows(
 ) -> None:
     """Publish a capture's rows, in the place of the captures whose packets it contains."""
     unit = outcome.unit
-    with warehouse.locked(f"content-{unit.network}"):
+    with warehouse.captures_locked(unit.network):
         others = [c for c in warehouse.published_units("capture", unit.network) if c.unit != unit]
         assert read.sample is not None
         paths = [file.staged.path for file in read.files if file.belongs_to(PACKETS)]
@@ -134,7 +134,7 @@ def finish_replacing(warehouse: Warehouse, network: str) -> None:
 
     Such a job had published the new capture, but not yet that the older ones give no rows any more.
     """
-    with warehouse.locked(f"content-{network}"):
+    with warehouse.captures_locked(network):
         for new in warehouse.published_units("capture", network):
             for name, content in CaptureFacts.of(new).replaces.items():
                 old = warehouse.published(Unit("capture", network, name))

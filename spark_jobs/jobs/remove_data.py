@@ -31,7 +31,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
-from spark_jobs.removal.exclusions import content_lock, forgotten_unit, require_secret
+from spark_jobs.removal.exclusions import forgotten_unit, require_secret
 from spark_jobs.removal.find_users import find_users
 from spark_jobs.removal.old_days import Limit, purge_days, tables_with_old_days
 from spark_jobs.removal.rewrite import remove_users
@@ -101,7 +101,7 @@ def forget(
     known = {other.name: other for other in (*others, network)}
     with ExitStack() as stack:
         for published in warehouse.published_units("network"):
-            stack.enter_context(warehouse.locked(content_lock(published.unit.network)))
+            stack.enter_context(warehouse.captures_locked(published.unit.network))
         found = find_users(warehouse, network, users, known.values())
         removal = RemovalFacts(
             users={network.name: found.removed},

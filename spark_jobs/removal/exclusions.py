@@ -139,8 +139,3 @@ def key_scheme(warehouse: Warehouse, network: str) -> str | None:
     """Return how the names of a network's users were made; None if it is not in the warehouse."""
     published = warehouse.published(Unit("network", network))
     return NetworkFacts.of(published).users or PLAIN if published else None
-
-
-def content_lock(network: str) -> str:
-    """Return the name of the lock that guards a network's captures."""
-    return f"content-{network}"

@@ -9,7 +9,7 @@ from typing import Any
 from schemas import INGEST_LOG, PACKETS, Table
 from spark_jobs.capture.ingest_log import restage_log_row
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.removal.exclusions import CAPTURE_TABLES, content_lock
+from spark_jobs.removal.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse.facts import CaptureFacts, Facts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition
@@ -38,7 +38,7 @@ def purge_days(warehouse: Warehouse, limits: list[Limit]) -> set[Table]:
     for network, table, day in limits:
         warehouse.record_purge(network, TABLES[table], day)
     for network, first_kept in _by_network(limits).items():
-        with warehouse.locked(content_lock(network)):
+        with warehouse.captures_locked(network):
             for published in _units_with_days(warehouse, network):
                 if _old_files(published.contents, first_kept):
                     purged |= _purge_unit(warehouse, published, first_kept)

@@ -11,7 +11,7 @@ from schemas import FLOWS, PACKETS, Table
 from spark_jobs.capture.ingest_log import restage_log_row
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.capture.users import key_content_hash, secret
-from spark_jobs.removal.exclusions import CAPTURE_TABLES, content_lock, exclusions_of
+from spark_jobs.removal.exclusions import CAPTURE_TABLES, exclusions_of
 from spark_jobs.removal.find_users import captures_about, row_groups
 from spark_jobs.warehouse.facts import CaptureFacts, RemovalFacts
 from spark_jobs.warehouse.row_groups import write_row_group
@@ -29,7 +29,7 @@ def remove_users(warehouse: Warehouse, removal: RemovalFacts) -> int:
     count = 0
     for network in removal.networks:
         removed = exclusions_of(network, removal.users)
-        with warehouse.locked(content_lock(network)):
+        with warehouse.captures_locked(network):
             for name in captures_about(warehouse, network, removed):
                 count += rewrite_capture(warehouse, Unit("capture", network, name), removed)
         for kind in ("leases", "day"):

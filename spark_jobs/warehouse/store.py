@@ -225,6 +225,10 @@ class Warehouse:
         """
         return self._database.locked(name, wait)
 
+    def captures_locked(self, network: str) -> AbstractContextManager[None]:
+        """Return a context in which no other process changes a network's captures."""
+        return self.locked(f"content-{network}")
+
     def published(self, unit: Unit) -> PublishedUnit | None:
         """Return a unit as it is published now; None if it is not."""
         return self._catalog.published(unit)
