@@ -13,6 +13,7 @@ from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
+from tests.bench.tile import records, tile
 from tests.bench.traffic import POOL, Source, copies_for, read_source, sessions, write
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -69,3 +70,13 @@ def test_packets_and_packets_per_connection_are_as_many_as_asked():
     connections = 8 * (whole * source.connections + light * source.light_connections)
     assert packets == pytest.approx(8 * 400_000, rel=0.02)
     assert packets / connections == pytest.approx(32, rel=0.02)
+
+
+def test_tile_repeats_each_packet_for_each_user(few_captures: Path, tmp_path: Path) -> None:
+    original = few_captures / "aa-gprs/peak.pcap"
+    _, frames = records(original)
+    tiled = tmp_path / "tiled.pcap"
+    assert tile(original, tiled, packets=1, repeats=3) == 3 * len(frames)
+    _, repeated = records(tiled)
+    assert len(repeated) == 3 * len(frames)
+    assert np.array_equal(np.sort(repeated["captured"]), np.repeat(np.sort(frames["captured"]), 3))

@@ -72,7 +72,7 @@ def _write(data, frames, order, repeats, first_repeat, shift_us, out):
     at = 0
     for place in order:
         frame, repeat = frames[place // repeats], place % repeats + first_repeat
-        start, size = frame.at - RECORD_HEADER, frame.captured + RECORD_HEADER
+        start, size = frame.offset - RECORD_HEADER, frame.captured + RECORD_HEADER
         out[at : at + size] = data[start : start + size]
         us = frame.ts + shift_us + repeat * REPEAT_OFFSET_US
         for i in range(4):
