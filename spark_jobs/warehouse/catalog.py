@@ -171,19 +171,23 @@ class UnitCatalog:
         self._database, self._check_identity = database, check_identity
         self._lock = RLock()
         self._generation = -1
+        self._version: int | None = None
+        """The database's version when changes were last read (see Database.version)."""
         self._groups: dict[tuple[str, str], UnitGroup] = {}
+        self._chosen: dict[tuple[str | None, str | None], list[UnitGroup]] = {}
+        """The answers of unit_groups since the groups last changed."""
 
     def unit_groups(self, network: str | None = None, kind: str | None = None) -> list[UnitGroup]:
         """Return all that is published now, in groups by kind and network."""
         with self._lock:
             self._read_changes()
-            if kind and network:
-                return [self._groups[kind, network]] if (kind, network) in self._groups else []
-            return [
-                self._groups[key]
-                for key in sorted(self._groups)
-                if kind in (None, key[0]) and network in (None, key[1])
-            ]
+            if (kind, network) not in self._chosen:
+                self._chosen[kind, network] = [
+                    self._groups[key]
+                    for key in sorted(self._groups)
+                    if kind in (None, key[0]) and network in (None, key[1])
+                ]
+            return self._chosen[kind, network]
 
     def published(self, unit: Unit) -> PublishedUnit | None:
         """Return a unit as it is published now; None if it is not."""
@@ -360,14 +364,17 @@ class UnitCatalog:
         """Read the units that have changed since the last call."""
         if not self._database.exists():
             return
+        version = self._database.version()
+        if version is not None and version == self._version:
+            return
         with self._database.reading() as session:
             latest = session.execute(LATEST_GENERATION).scalar_one()
-            if latest == self._generation:
-                return
-            changed = select(UNITS.c.kind, UNITS.c.network).distinct()
-            for row in session.execute(changed.where(UNITS.c.generation > self._generation)):
-                self._groups[row.kind, row.network] = UnitGroup(_read_units(session, *row))
-            self._generation = latest
+            if latest != self._generation:
+                changed = select(UNITS.c.kind, UNITS.c.network).distinct()
+                for row in session.execute(changed.where(UNITS.c.generation > self._generation)):
+                    self._groups[row.kind, row.network] = UnitGroup(_read_units(session, *row))
+                self._generation, self._chosen = latest, {}
+        self._version = version
 
     def _query(self, query: Any) -> Sequence[Any]:
         if not self._database.exists():
@@ -377,9 +384,13 @@ class UnitCatalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._lock, self._database.transaction() as session:
-            self._check_identity(session)
-            yield session
+        with self._lock:
+            try:
+                with self._database.transaction() as session:
+                    self._check_identity(session)
+                    yield session
+            finally:
+                self._version = None
 
 
 def _replace_location(session: Connection, table: str, before: str | None, after: str) -> bool:

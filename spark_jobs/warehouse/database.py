@@ -129,6 +129,13 @@ class Database(ABC):
                 self._check_locks(connection)
                 yield connection
 
+    def version(self) -> int | None:
+        """Return a number that is another one after another connection changed the database.
+
+        None: such a number is not known.
+        """
+        return None
+
     def close(self) -> None:
         """Close the database; the next operation opens it again."""
         with self._lock:
@@ -215,6 +222,12 @@ class SQLite(Database):
                     wait()
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    def version(self) -> int | None:
+        """Implement Database.version; without SQLAlchemy, because jobs call it very often."""
+        with self._lock, self._errors_translated():
+            driver: Any = self._connection().connection.driver_connection
+            return int(driver.execute("pragma data_version").fetchone()[0])
 
     def _connect(self) -> sqlite3.Connection:
         uri = f"file:{quote(str(self._path.absolute()))}"
