@@ -34,8 +34,8 @@ up: ## Build and start all services in containers, with docker compose: docs/dep
 down: ## Stop these containers; the data stays
 	@docker compose --profile zeek --profile object-store down
 
-test: .venv/ready ## Run the tests
-	@$(RUN) pytest
+test: .venv/ready ## Run the tests, on all cores
+	@$(RUN) pytest -n logical --dist loadfile
 
 slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'

@@ -24,6 +24,7 @@ WITHOUT_IMPORT = {
     "import-linter": "a program of make lint",
     "mypy": "a program of make lint",
     "pip-audit": "a program of make lint",
+    "pytest-xdist": "make test runs tests in several processes by it",
     "ruff": "a program of make lint",
     "zkg": "a program of the Zeek package's tests",
 }
