@@ -14,7 +14,7 @@ import pyarrow as pa
 from schemas import PACKETS, TIMESTAMP
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import PacketBatch
-from spark_jobs.capture.users import UserKeys
+from spark_jobs.capture.users import AddressNames, UserKeys
 from spark_jobs.compiled import compiled
 from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorted_within_groups
 
@@ -77,17 +77,17 @@ def split_by_period(batch: PacketBatch, keys: UserKeys) -> Iterator[tuple[Packet
 
 
 def packet_tables(
-    batch: PacketBatch, capture: str, partitions: int, keys: UserKeys
+    batch: PacketBatch, capture: str, partitions: int, names: AddressNames
 ) -> Iterator[tuple[date, pa.Table]]:
     """Yield the batch's packets as tables of schemas.PACKETS, with the date of each.
 
-    All packets of the batch are of one key period. There is one table per user partition and date,
-    sorted by (user, ts, frame). A date with few packets has one table, sorted by user partition
-    first.
+    names: those of the batch's addresses; all of its packets are of one key period. There is one
+    table per user partition and date, sorted by (user, ts, frame). A date with few packets has one
+    table, sorted by user partition first.
     """
-    users, codes = _user_codes(batch, partitions, keys)
+    users, partition_of_user, codes = _user_codes(batch, partitions, names)
     order = group_order(codes, group_offsets(codes, len(users)))
-    partition_of_user = np.array([partition for partition, _ in users], np.int32)
+    texts = pa.array(names.names)
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
         user_starts = np.flatnonzero(np.diff(user, prepend=-1))
@@ -106,8 +106,8 @@ def packet_tables(
                     batch,
                     capture,
                     np.repeat(partition_of_user[user_codes], np.diff(starts)),
-                    [users[code][1] for code in user_codes.tolist()],
-                    keys,
+                    users[user_codes],
+                    texts,
                 ),
             )
 
@@ -131,20 +131,20 @@ def _sorted_columns(
 
 
 def _user_codes(
-    batch: PacketBatch, partitions: int, keys: UserKeys
-) -> tuple[list[tuple[int, str]], np.ndarray]:
-    """Return the batch's users, sorted, and each packet's index among them.
+    batch: PacketBatch, partitions: int, names: AddressNames
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the batch's users, sorted by (user partition, name), and each packet's index in them.
 
-    A user is (user partition, key).
+    The users are given by their address numbers, int64[U], and their user partitions, int32[U].
     """
     numbers = np.ascontiguousarray(batch.rows["user"])
-    present = np.flatnonzero(np.bincount(numbers))
-    names = keys.names(batch.addresses, present)
-    users = sorted((keys.partition(key, partitions), key) for key in names)
-    code_of_name = {key: i for i, (_, key) in enumerate(users)}
-    codes = np.full(len(batch.addresses) + 1, -1, np.int32)
-    codes[present] = [code_of_name[key] for key in names]
-    return users, gather(codes, numbers)
+    users = np.flatnonzero(np.bincount(numbers))
+    partition = np.array(names.user_partitions(users.tolist(), partitions), np.int32)
+    order = np.lexsort((np.array([names.names[k] for k in users.tolist()], "S"), partition))
+    users, partition = users[order], partition[order]
+    codes = np.full(len(names.names), -1, np.int32)
+    codes[users] = np.arange(len(users))
+    return users, partition, gather(codes, numbers)
 
 
 def _split_by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -218,12 +218,13 @@ def _table(
     batch: PacketBatch,
     capture: str,
     partition: np.ndarray,
-    users: list[str],
-    keys: UserKeys,
+    users: np.ndarray,
+    names: pa.Array,
 ) -> pa.Table:
     """Return sorted packets as a table of schemas.PACKETS.
 
-    The column `user` holds indices into `users`. The dictionaries hold only values that occur.
+    The column `user` holds indices into `users`, which are address numbers. `names` has the name of
+    each address. The dictionaries hold only values that occur.
     """
     has = columns["has"]
     n, common_flags = len(has), int(np.bitwise_and.reduce(has))
@@ -231,10 +232,8 @@ def _table(
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "user_partition": pa.array(partition),
-        "user": pa.DictionaryArray.from_arrays(columns["user"], users),
-        "server": pa.DictionaryArray.from_arrays(
-            server_codes, keys.names(batch.addresses, servers)
-        ),
+        "user": pa.DictionaryArray.from_arrays(columns["user"], names.take(pa.array(users))),
+        "server": pa.DictionaryArray.from_arrays(server_codes, names.take(pa.array(servers))),
         "sack": _sack(columns, has & decode.HAS_SACK != 0, batch.edges),
     }
     for name, flag in decode.BOOLEAN_COLUMNS.items():

@@ -32,8 +32,9 @@ def cut_packets(
             stats.skipped["implausible_time"] += implausible
         if len(plausible.rows):
             for period_run, keys_of_period in split_by_period(plausible, keys):
-                stats.sample_keys.append(sampled_keys(period_run, keys_of_period))
-                yield from packet_tables(period_run, capture, partitions, keys_of_period)
+                names = keys_of_period.names_of_all(period_run.addresses)
+                stats.sample_keys.append(sampled_keys(period_run, keys_of_period, names))
+                yield from packet_tables(period_run, capture, partitions, names)
 
 
 def cut_log_rows(tables: Iterator[pa.Table], stats: ReadStats) -> Iterator[tuple[date, pa.Table]]:

@@ -16,7 +16,7 @@ from spark_jobs.capture import decode
 from spark_jobs.capture.addresses import AddressTable, split_halves
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine, pack_pair
 from spark_jobs.capture.reader import PacketBatch
-from spark_jobs.capture.users import UserKeys, key_bytes
+from spark_jobs.capture.users import AddressNames, UserKeys, packed_keys
 from spark_jobs.compiled import compiled
 
 NUMERIC_COLUMNS = ("ts", "downlink", "ip_len", "ip_id", "seq")
@@ -30,11 +30,13 @@ MAX_SAMPLED_KEY = MAX_KEY // np.uint64(SAMPLING_INTERVAL)
 """Largest key of a sample."""
 
 
-def sampled_keys(batch: PacketBatch, users: UserKeys) -> np.ndarray:
-    """Return the keys of the batch's packets that are in the sample: uint64[..]."""
-    return _packet_keys(
-        batch.rows, address_hashes(_name_halves(batch.addresses, users)), MAX_SAMPLED_KEY
-    )
+def sampled_keys(batch: PacketBatch, users: UserKeys, names: AddressNames) -> np.ndarray:
+    """Return the keys of the batch's packets that are in the sample: uint64[..].
+
+    names: those of the batch's addresses.
+    """
+    halves = _name_halves(batch.addresses, users, names)
+    return _packet_keys(batch.rows, address_hashes(halves), MAX_SAMPLED_KEY)
 
 
 def packet_keys(packets: pa.Table) -> np.ndarray:
@@ -48,10 +50,10 @@ def packet_keys(packets: pa.Table) -> np.ndarray:
         rows[name] = column.indices.to_numpy() + len(addresses)
         addresses += column.dictionary.to_pylist()
     rows["has"] = decode.HAS_IP_ID | decode.HAS_TCP
-    return _packet_keys(rows, address_hashes(split_halves(map(key_bytes, addresses))), MAX_KEY)
+    return _packet_keys(rows, address_hashes(split_halves(packed_keys(addresses))), MAX_KEY)
 
 
-def _name_halves(addresses: AddressTable, users: UserKeys) -> np.ndarray:
+def _name_halves(addresses: AddressTable, users: UserKeys, names: AddressNames) -> np.ndarray:
     """Return the halves of each address's key, by address number: uint64[addresses + 1, 2 or more].
 
     Keys stand for subscribers' addresses. Otherwise someone who has a sample, and the rest of a
@@ -62,7 +64,7 @@ def _name_halves(addresses: AddressTable, users: UserKeys) -> np.ndarray:
     if users.servers == "kept":
         named = named[users.have_pseudonyms(addresses, named)]
     halves = entries[:, :2].copy()
-    halves[named] = split_halves(map(key_bytes, users.names(addresses, named)))
+    halves[named] = split_halves(packed_keys(names.names[number] for number in named.tolist()))
     return halves
 
 

@@ -23,20 +23,21 @@ processes that make pseudonyms.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import secrets
 import stat
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse_address
+from spark_jobs.capture.base32 import decode_base32, encode_base32
 from spark_jobs.errors import UserError
 from spark_jobs.networks import KeyPeriod, Network, period_of
 
@@ -61,7 +62,8 @@ The probability that two of ten million subscribers have the same pseudonym is 1
 """
 PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
-BLOCK_PADDING = bytes(16 - PSEUDONYM_BYTES)
+AES_BLOCK_BYTES = 16
+BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
 """Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
@@ -96,6 +98,21 @@ class AddressPools:
         from spark_jobs.capture.network_lookup import NetworkLookup
 
         return NetworkLookup(self.subscribers, self.nat64)
+
+
+class AddressNames(NamedTuple):
+    """The names of all addresses of a table, by address number; number 0 has none.
+
+    names: in the key period of the packets
+    stable_names: in every period; user partitions are computed from them
+    """
+
+    names: list[str]
+    stable_names: list[str]
+
+    def user_partitions(self, numbers: Iterable[int], partitions: int) -> list[int]:
+        """Return the user partitions of some addresses."""
+        return [user_partition(self.stable_names[number], partitions) for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -145,6 +162,11 @@ class UserKeys:
         other_networks = tuple(keys.for_day(day) for keys in self.other_networks)
         return replace(self, period=period_of(self.key_period, day), other_networks=other_networks)
 
+    def for_any_day(self) -> UserKeys:
+        """Return the keys that never change, from which user partitions are computed."""
+        other_networks = tuple(keys.for_any_day() for keys in self.other_networks)
+        return replace(self, period="", other_networks=other_networks)
+
     def hash_text(self, text: str) -> str:
         """Return the keyed hash of a text that depends on subscribers' addresses.
 
@@ -171,7 +193,8 @@ class UserKeys:
     ) -> str:
         for source, target in pairs:
             if decoded := source._hash_of(key):
-                return target.pseudonym_of_hash(*decoded)
+                mark, hashed = decoded
+                return mark + target.pseudonyms_of_hashes([hashed])[0]
         if (
             not may_be_unknown
             and self.period
@@ -189,6 +212,16 @@ class UserKeys:
             (key,) = self.translate([key], replace(self, period=""))
         return user_partition(key, partitions)
 
+    def names_of_all(self, addresses: AddressTable) -> AddressNames:
+        """Return the names of all addresses of a table; see AddressNames."""
+        import numpy as np
+
+        numbers = np.arange(1, len(addresses) + 1)
+        names = ["", *self.names(addresses, numbers)]
+        if not self.period:
+            return AddressNames(names, names)
+        return AddressNames(names, ["", *self.for_any_day().names(addresses, numbers)])
+
     def key_of_address(self, address: str) -> str:
         """Return the key of the subscriber with an address.
 
@@ -203,7 +236,7 @@ class UserKeys:
         """
         if self.secret is None:
             return identity
-        return self._pseudonym(IDENTITY, identity.encode())
+        return self._pseudonyms(IDENTITY, [identity.encode()])[0]
 
     def names(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
@@ -218,11 +251,13 @@ class UserKeys:
 
         packed_addresses = addresses.as_bytes(numbers)
         network_index, embedded_ipv4 = self._find_networks(addresses, numbers)
-        server_name = format_address if infrastructure else self._server_name
-        names = [
-            "" if index >= 0 else server_name(address)
-            for address, index in zip(packed_addresses, network_index, strict=True)
-        ]
+        name_servers = _format_all if infrastructure else self._server_names
+        names = [""] * len(packed_addresses)
+        servers = np.flatnonzero(network_index < 0).tolist()
+        for i, name in zip(
+            servers, name_servers([packed_addresses[i] for i in servers]), strict=True
+        ):
+            names[i] = name
         for index in set(network_index.tolist()) - {-1}:
             keys = (self, *self.other_networks)[index]
             direct_indices = np.flatnonzero(
@@ -271,7 +306,7 @@ class UserKeys:
         if self.secret is None:
             return [format_address(address) for address in addresses]
         if not self.keep_prefixes:
-            return [self._marked_pseudonym(ADDRESS, address) for address in addresses]
+            return self._address_pseudonyms(ADDRESS, addresses)
         from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymize
 
         key_hash = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
@@ -289,45 +324,48 @@ class UserKeys:
             }
         return [format_address(anonymized_of[address]) for address in addresses]
 
-    def _server_name(self, address: bytes) -> str:
+    def _server_names(self, addresses: list[bytes]) -> list[str]:
         if self.servers == "hashed" and self.secret is not None:
-            return self._marked_pseudonym(SERVER, address)
-        if self.servers == "cut":
-            skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
-            kept_bytes = skip + SERVER_PREFIX_BITS[len(address) - skip] // 8
-            return format_address(address[:kept_bytes].ljust(len(address), b"\0"))
-        return format_address(address)
+            return self._address_pseudonyms(SERVER, addresses)
+        return _format_all(map(_cut_address, addresses) if self.servers == "cut" else addresses)
 
-    def _marked_pseudonym(self, kind: bytes, address: bytes) -> str:
-        mark = "" if address.startswith(MAPPED_PREFIX) else IPV6_MARK
-        return self._pseudonym(kind, address, mark)
+    def _address_pseudonyms(self, kind: bytes, addresses: list[bytes]) -> list[str]:
+        marks = ["" if each.startswith(MAPPED_PREFIX) else IPV6_MARK for each in addresses]
+        pseudonyms = self._pseudonyms(kind, addresses)
+        return [mark + name for mark, name in zip(marks, pseudonyms, strict=True)]
 
-    def _pseudonym(self, kind: bytes, identifier: bytes, mark: str = "") -> str:
-        """Return the pseudonym of an identifier.
+    def _pseudonyms(self, kind: bytes, identifiers: Iterable[bytes]) -> list[str]:
+        """Return the pseudonyms of identifiers.
 
         The network's name is part of the hash, so that nobody has the same pseudonym in two
         networks.
         """
         assert self.secret is not None
-        hashed = blake2b(key=self.secret, digest_size=PSEUDONYM_BYTES, person=kind)
-        hashed.update(self.network.encode() + b"/" + identifier)
-        return self.pseudonym_of_hash(mark, hashed.digest())
+        of_network = blake2b(key=self.secret, digest_size=PSEUDONYM_BYTES, person=kind)
+        of_network.update(self.network.encode() + b"/")
+        hashes = []
+        for identifier in identifiers:
+            hashed = of_network.copy()
+            hashed.update(identifier)
+            hashes.append(hashed.digest())
+        return self.pseudonyms_of_hashes(hashes)
 
-    def pseudonym_of_hash(self, mark: str, hashed: bytes) -> str:
-        """Return the pseudonym that represents a hash."""
-        if self.period:
-            assert self.secret is not None
-            hashed = _ciphers(self.secret, self.network, self.period)[0].update(
-                hashed + BLOCK_PADDING
-            )
-        return mark + base64.b32encode(hashed).decode().rstrip("=").lower()
+    def pseudonyms_of_hashes(self, hashes: list[bytes]) -> list[str]:
+        """Return the pseudonyms that represent hashes."""
+        if not self.period:
+            return encode_base32(b"".join(hashes), PSEUDONYM_BYTES)
+        assert self.secret is not None
+        encryptor, _ = _ciphers(self.secret, self.network, self.period)
+        blocks = b"".join(hashed + BLOCK_PADDING for hashed in hashes)
+        return encode_base32(encryptor.update(blocks), AES_BLOCK_BYTES)
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
         """Return a pseudonym's mark and hash, or None if it is none of this network and period."""
         text = key.removeprefix(IPV6_MARK)
         if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
-        block = _ciphers(self.secret, self.network, self.period)[1].update(_from_base32(text))
+        (encrypted,) = decode_base32([text])
+        block = _ciphers(self.secret, self.network, self.period)[1].update(encrypted)
         hashed, padding = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
         if padding != BLOCK_PADDING:
             return None
@@ -393,21 +431,35 @@ def ipv6_alias(key: str) -> str:
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
 
 
-def key_bytes(key: str) -> bytes:
-    """Return 16 bytes that represent the key of an address."""
-    pseudonym = key.removeprefix(IPV6_MARK)
-    if "." in pseudonym or ":" in pseudonym:
-        return parse_address(pseudonym)
-    return _from_base32(pseudonym).ljust(16, b"\0")
-
-
-def _from_base32(text: str) -> bytes:
-    return base64.b32decode(text.upper() + "=" * (-len(text) % 8))
+def packed_keys(keys: Iterable[str]) -> list[bytes]:
+    """Return 16 bytes that represent the key of an address, for each key."""
+    texts = [key.removeprefix(IPV6_MARK) for key in keys]
+    packed = [parse_address(text) if "." in text or ":" in text else b"" for text in texts]
+    pseudonyms: dict[int, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        if not packed[place]:
+            pseudonyms[len(text)].append(place)
+    for places in pseudonyms.values():
+        decoded = decode_base32([texts[place] for place in places])
+        for place, data in zip(places, decoded, strict=True):
+            packed[place] = data.ljust(16, b"\0")
+    return packed
 
 
 def user_partition(key: str, partitions: int) -> int:
     """Return the user partition of a key, the same on every machine: 0 <= number < partitions."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % partitions
+
+
+def _cut_address(address: bytes) -> bytes:
+    """Return the address of the network that a server's address is of."""
+    skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
+    kept_bytes = skip + SERVER_PREFIX_BITS[len(address) - skip] // 8
+    return address[:kept_bytes].ljust(len(address), b"\0")
+
+
+def _format_all(addresses: Iterable[bytes]) -> list[str]:
+    return [format_address(address) for address in addresses]
 
 
 def secret_file() -> Path:

@@ -73,7 +73,7 @@ def table_of(
     tables = [
         table.cast(PACKETS.arrow)
         for run in join_fragments(reader(path, prefixes, reading, batch_packets), reading)
-        for _, table in packet_tables(run, path.name, 3, UserKeys("n"))
+        for _, table in packet_tables(run, path.name, 3, UserKeys("n").names_of_all(run.addresses))
     ]
     if not tables:
         return None, reading

@@ -68,7 +68,7 @@ def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, ReadSta
     tables = [
         table
         for run in reader(path, prefixes(), reading, **options)
-        for _, table in packet_tables(run, "c", 1, UserKeys("n"))
+        for _, table in packet_tables(run, "c", 1, UserKeys("n").names_of_all(run.addresses))
     ]
     if not tables:
         return pa.table({"frame": pa.array([], pa.int64())}), reading

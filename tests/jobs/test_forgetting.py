@@ -472,13 +472,12 @@ def test_a_user_is_removed_from_the_tables_of_other_networks(
 ):
     """The user is the far end of others' connections."""
     aa, bb = separate_networks
-    user, as_server = called(bb, OF_BB), UserKeys._server_name
+    user, as_servers = called(bb, OF_BB), UserKeys._server_names
 
-    def of_server(keys, address):
-        text = as_server(keys, address)
-        return user if text == OF_BB else text
+    def of_servers(keys, addresses):
+        return [user if name == OF_BB else name for name in as_servers(keys, addresses)]
 
-    monkeypatch.setattr(UserKeys, "_server_name", of_server)
+    monkeypatch.setattr(UserKeys, "_server_names", of_servers)
     capture = put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     put(warehouse, aa, "to-server", (NOON + 9, USER))
     put(warehouse, bb, "c", (NOON, OF_BB))
@@ -501,7 +500,7 @@ def test_tables_of_a_network_not_in_the_file_are_made_without_the_user(
 ):
     aa, bb = separate_networks
     user = called(bb, OF_BB)
-    monkeypatch.setattr(UserKeys, "_server_name", lambda *_: user)
+    monkeypatch.setattr(UserKeys, "_server_names", lambda _, addresses: [user for _ in addresses])
     put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     flows_job.bring_up_to_date(warehouse, [aa])
     marts_job.update_marts(warehouse)

@@ -23,7 +23,7 @@ import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.capture.removal_filter import KEY_COLUMNS
-from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, key_bytes, user_keys
+from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, packed_keys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
@@ -237,7 +237,7 @@ def test_pseudonyms_of_a_key_period(address):
     assert {
         keys.for_day(day).partition(name, 1000) for day, name in zip(days, names, strict=True)
     } == {lasting.partition(lasting.key_of_address(address), 1000)}
-    assert len(set(map(key_bytes, names))) == 2
+    assert len(set(packed_keys(names))) == 2
     others = ["198.51.100.1", "2001:db8::5", ""]
     assert keys.for_day(days[0]).translate(others, keys.for_day(days[1])) == others
     with pytest.raises(UserError, match="a: the pseudonyms of 2004-01 were made with another key"):
