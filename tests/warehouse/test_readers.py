@@ -17,10 +17,12 @@ from spark_jobs.warehouse.storage import VERSIONS, VIEWS
 from spark_jobs.warehouse.store import Warehouse
 
 ROUNDS = 40
+PAUSE_S = 0.02
+"""How long a reader waits between two questions, so that the job that publishes gets a core."""
 KEPT_S = 0.2
 NAMES = [f"A{chr(65 + n % 26)}" for n in range(1, ROUNDS)]
 ICEBERG = """
-import sys
+import sys, time
 from pathlib import Path
 from pyiceberg.catalog import load_catalog
 kind, root = sys.argv[1], Path(sys.argv[2])
@@ -31,9 +33,10 @@ while not (root / "stop").exists():
     if kind == "iceberg":
         table = catalog.load_table("giscope.networks")
     print(*table.scan().to_arrow()["country"].to_pylist())
+    time.sleep(PAUSE_S)
 """
 READER = """
-import sys, duckdb
+import sys, time, duckdb
 from pathlib import Path
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
@@ -47,13 +50,15 @@ while not (root / "stop").exists():
         connection.close()
         connection = opened()
     print(connection.sql(ask).fetchall()[0][0])
+    time.sleep(PAUSE_S)
 """
 
 
 def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
     """Start a process that reads the country repeatedly; return once it reads."""
+    program = ICEBERG if "iceberg" in kind else READER
     process = subprocess.Popen(
-        [sys.executable, "-c", ICEBERG if "iceberg" in kind else READER, kind, str(warehouse.root)],
+        [sys.executable, "-c", f"PAUSE_S = {PAUSE_S}{program}", kind, str(warehouse.root)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert process.stdout.readline() == "AA\n", process.stderr.read()
