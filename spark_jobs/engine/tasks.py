@@ -42,7 +42,7 @@ def run_tasks(
     """
     if not items:
         return []
-    if compiled and not by_spark():
+    if compiled and _run_on_this_machine():
         processes.compile_functions()
     with _progress() as progress:
         progress_task = progress.add_task(label, total=len(items))
@@ -70,6 +70,15 @@ def by_spark() -> bool:
         require("spark", MASTER)
         return True
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _run_on_this_machine() -> bool:
+    """Return whether all tasks run here; another host has compiled functions of its own."""
+    if not by_spark():
+        return True
+    from spark_jobs.engine.spark import spark_session
+
+    return spark_session().sparkContext.master.startswith("local")
 
 
 def parallel_tasks() -> int:

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
+from spark_jobs.engine import processes, tasks
 from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
@@ -105,6 +107,19 @@ def test_errors_of_tasks_by_spark_are_reported_in_a_line(tmp_path):
     assert bug == "work: Spark failed: KeyError: -3"
     assert done.stderr == f"giscope: {WORKER_KILLED.format('work')}\n"
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("master", "compiled"), [("local[2]", True), ("spark://host:7077", False)])
+def test_a_local_spark_has_its_functions_compiled_first(monkeypatch, master, compiled):
+    """Otherwise each of its workers compiles what it meets, for a minute and a half."""
+    calls = []
+    context = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    monkeypatch.setenv("GISCOPE_MASTER", master)
+    monkeypatch.setattr("spark_jobs.engine.spark.spark_session", lambda: context)
+    monkeypatch.setattr(processes, "compile_functions", lambda: calls.append("compile"))
+    monkeypatch.setattr(tasks, "_run_by_spark", lambda *_: calls.append("run") or [2])
+    assert run_tasks(double, [1], "double") == [2]
+    assert calls == ["compile", "run"][not compiled :]
 
 
 def test_no_worker_outlives_its_parent(tmp_path):
