@@ -78,7 +78,7 @@ def _run_on_this_machine() -> bool:
         return True
     from spark_jobs.engine.spark import spark_session
 
-    return spark_session().sparkContext.master.startswith("local")
+    return (spark_session().sparkContext.master or "").startswith("local")
 
 
 def parallel_tasks() -> int:
