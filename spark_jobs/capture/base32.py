@@ -12,7 +12,8 @@ ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz234567", np.uint8)
 CHARACTER_BITS = 5
 UNUSED_BITS = 8 - CHARACTER_BITS
 """Bits of a byte that has the bits of a character first."""
-_BITS_OF_CHARACTER = np.zeros(256, np.uint8)
+_NO_CHARACTER = 255
+_BITS_OF_CHARACTER = np.full(256, _NO_CHARACTER, np.uint8)
 """Each character's bits, as the first bits of a byte."""
 _BITS_OF_CHARACTER[ALPHABET] = np.arange(len(ALPHABET)) << UNUSED_BITS
 
@@ -28,9 +29,15 @@ def encode_base32(blocks: bytes, block_bytes: int) -> list[str]:
 
 
 def decode_base32(texts: Sequence[str]) -> list[bytes]:
-    """Return the bytes that texts of the same length encode."""
+    """Return the bytes that texts of the same length encode.
+
+    Raises ValueError if a text has other characters.
+    """
     characters = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1, 1)
-    bits = np.unpackbits(_BITS_OF_CHARACTER[characters], axis=2)[:, :, :CHARACTER_BITS]
+    values = _BITS_OF_CHARACTER[characters]
+    if (values == _NO_CHARACTER).any():
+        raise ValueError("not base 32 in lower case")
+    bits = np.unpackbits(values, axis=2)[:, :, :CHARACTER_BITS]
     size = bits.shape[1] * CHARACTER_BITS // 8
     data = np.packbits(bits.reshape(len(texts), -1)[:, : 8 * size], axis=1).tobytes()
     return [data[begin : begin + size] for begin in range(0, len(data), size)]

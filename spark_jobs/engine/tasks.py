@@ -42,7 +42,7 @@ def run_tasks(
     """
     if not items:
         return []
-    if compiled and _run_on_this_machine():
+    if compiled and _tasks_run_here():
         processes.compile_functions()
     with _progress() as progress:
         progress_task = progress.add_task(label, total=len(items))
@@ -72,8 +72,8 @@ def by_spark() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _run_on_this_machine() -> bool:
-    """Return whether all tasks run here; another host has compiled functions of its own."""
+def _tasks_run_here() -> bool:
+    """Return whether all tasks run on this machine; other hosts compile for themselves."""
     if not by_spark():
         return True
     from spark_jobs.engine.spark import spark_session

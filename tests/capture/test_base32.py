@@ -17,3 +17,8 @@ def test_blocks_are_encoded_as_by_the_standard_library(count: int, block_bytes: 
     assert texts == [base64.b32encode(b).decode().rstrip("=").lower() for b in blocks]
     if count:
         assert decode_base32(texts) == blocks
+
+
+def test_other_characters_are_refused() -> None:
+    with pytest.raises(ValueError, match="not base 32"):
+        decode_base32(["abcdefgh", "abcdef1h"])
