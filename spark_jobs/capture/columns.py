@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from schemas import PACKETS, TIMESTAMP
+from schemas import PACKETS
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import PacketBatch
 from spark_jobs.capture.users import AddressNames, UserKeys
@@ -34,6 +34,8 @@ _STORED_TYPES = {
     c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.stored_type
 }
 _FLAG_OF_COLUMN = {name: flag for flag, names in decode.NUMERIC_COLUMNS.items() for name in names}
+_FLAGS = (*decode.NUMERIC_COLUMNS, *decode.BOOLEAN_COLUMNS.values(), decode.HAS_SACK)
+"""Flags of the columns that are not null."""
 
 
 def limit_dates(batch: PacketBatch, days: set[int], max_dates: int) -> tuple[PacketBatch, int]:
@@ -42,38 +44,52 @@ def limit_dates(batch: PacketBatch, days: set[int], max_dates: int) -> tuple[Pac
     days: the dates seen so far, as days since 1970; the batch's dates are added. Returns the
         remaining batch and the number of dropped packets.
     """
-    low, high = (int(ts // DAY_US) for ts in _time_range(batch.rows))
-    if low == high and low in days:
+    new_days = [day for day in _days(batch.rows) if day not in days]
+    if len(days) + len(new_days) <= max_dates:
+        days.update(new_days)
         return batch, 0
-    row_days = batch.rows["ts"] // DAY_US
-    new_days = [day for day in np.unique(row_days).tolist() if day not in days]
     days.update(new_days[: max(0, max_dates - len(days))])
-    keep = np.isin(row_days, list(days))
-    if keep.all():
-        return batch, 0
+    keep = np.isin(batch.rows["ts"] // DAY_US, list(days))
     return batch.select(keep), int(len(keep) - keep.sum())
 
 
+def _days(rows: np.ndarray) -> list[int]:
+    """Return the days of rows, ROW[n], as days since 1970, in ascending order."""
+    return np.unique(_day_changes(rows)).tolist()
+
+
 @compiled
-def _time_range(rows):
-    """Return the first and the last timestamp of rows, ROW[n] (µs)."""
-    first = last = rows[0].ts
+def _day_changes(rows):
+    """Return the day of each row that is of another day than the row before: int64[..]."""
+    days, count = np.empty(16, np.int64), 0
+    begin = end = np.int64(0)
     for i in range(len(rows)):
-        first, last = min(first, rows[i].ts), max(last, rows[i].ts)
-    return first, last
+        ts = rows[i].ts
+        if begin <= ts < end:
+            continue
+        if count == len(days):
+            days = np.concatenate((days, days))
+        days[count] = ts // DAY_US
+        begin = days[count] * DAY_US
+        end = begin + DAY_US
+        count += 1
+    return days[:count].copy()
 
 
 def split_by_period(batch: PacketBatch, keys: UserKeys) -> Iterator[tuple[PacketBatch, UserKeys]]:
     """Yield the packets of each key period, with the users' keys of that period."""
-    first, last = (EPOCH + timedelta(days=int(ts // DAY_US)) for ts in _time_range(batch.rows))
-    if keys.for_day(first) == keys.for_day(last):
-        yield batch, keys.for_day(first)
+    periods = [
+        (period_keys, list(days))
+        for period_keys, days in groupby(
+            _days(batch.rows), lambda number: keys.for_day(EPOCH + timedelta(days=number))
+        )
+    ]
+    if len(periods) == 1:
+        yield batch, periods[0][0]
         return
     row_days = batch.rows["ts"] // DAY_US
-    for period_keys, days in groupby(
-        np.unique(row_days).tolist(), lambda number: keys.for_day(EPOCH + timedelta(days=number))
-    ):
-        yield batch.select(np.isin(row_days, list(days))), period_keys
+    for period_keys, days in periods:
+        yield batch.select(np.isin(row_days, days)), period_keys
 
 
 def packet_tables(
@@ -121,13 +137,11 @@ def _sorted_columns(
     `user` is k.
     """
     columns = _read_columns(rows, order)
-    columns["user"] = np.repeat(
-        np.arange(len(user_starts) - 1, dtype=np.int32), np.diff(user_starts)
-    )
+    user = np.repeat(np.arange(len(user_starts) - 1, dtype=np.int32), np.diff(user_starts))
     if not sorted_within_groups(user_starts, columns["ts"]):
-        by_time = np.lexsort((columns["frame"], columns["ts"], columns["user"]))
-        columns = {name: values[by_time] for name, values in columns.items()}
-    return columns
+        by_time = np.lexsort((columns["frame"], columns["ts"], user))
+        columns = _read_columns(rows, order[by_time])
+    return columns | {"user": user}
 
 
 def _user_codes(
@@ -139,7 +153,7 @@ def _user_codes(
     """
     numbers = np.ascontiguousarray(batch.rows["user"])
     users = np.flatnonzero(np.bincount(numbers))
-    partition = np.array(names.user_partitions(users.tolist(), partitions), np.int32)
+    partition = names.user_partitions(users.tolist(), partitions)
     order = np.lexsort((np.array([names.names[k] for k in users.tolist()], "S"), partition))
     users, partition = users[order], partition[order]
     codes = np.full(len(names.names), -1, np.int32)
@@ -149,14 +163,14 @@ def _user_codes(
 
 def _split_by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield each day, as days since 1970, and the part of `order` that is of that day."""
-    low, high = (int(ts // DAY_US) for ts in _time_range(rows))
-    if low == high:
-        yield low, order
+    days = _days(rows)
+    if len(days) == 1:
+        yield days[0], order
         return
-    days, codes = np.unique(rows["ts"] // DAY_US, return_inverse=True)
-    offsets = group_offsets(gather(codes, order), len(days))
-    by_day = order[group_order(gather(codes, order), offsets)]
-    for k, day in enumerate(days.tolist()):
+    codes = np.searchsorted(days, rows["ts"][order] // DAY_US)
+    offsets = group_offsets(codes, len(days))
+    by_day = order[group_order(codes, offsets)]
+    for k, day in enumerate(days):
         yield day, by_day[offsets[k] : offsets[k + 1]]
 
 
@@ -226,38 +240,54 @@ def _table(
     The column `user` holds indices into `users`, which are address numbers. `names` has the name of
     each address. The dictionaries hold only values that occur.
     """
-    has = columns["has"]
-    n, common_flags = len(has), int(np.bitwise_and.reduce(has))
+    has, n = columns["has"], len(partition)
+    validity = {0: None} | {flag: _validity(has, flag) for flag in _FLAGS}
     server_codes, servers = _renumber(columns["server"], len(batch.addresses) + 1)
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "user_partition": pa.array(partition),
         "user": pa.DictionaryArray.from_arrays(columns["user"], names.take(pa.array(users))),
         "server": pa.DictionaryArray.from_arrays(server_codes, names.take(pa.array(servers))),
-        "sack": _sack(columns, has & decode.HAS_SACK != 0, batch.edges),
+        "downlink": pa.array(columns["downlink"]),
+        "sack": _sack(columns, batch.edges, validity[decode.HAS_SACK]),
     }
     for name, flag in decode.BOOLEAN_COLUMNS.items():
-        is_set = has & flag != 0
-        arrays[name] = pa.array(is_set, mask=~is_set)
-    for name in PACKETS.arrow.names:
-        if name not in arrays:
-            arrays[name] = pa.array(columns[name], mask=_null_mask(name, has, common_flags))
-    arrays["ts"] = arrays["ts"].cast(TIMESTAMP)
+        arrays[name] = pa.Array.from_buffers(pa.bool_(), n, [validity[flag]] * 2)
     schema = PACKETS.arrow_dictionary
+    for field in schema:
+        if field.name not in arrays:
+            values = pa.py_buffer(columns[field.name])
+            buffers = [validity[_FLAG_OF_COLUMN.get(field.name, 0)], values]
+            arrays[field.name] = pa.Array.from_buffers(field.type, n, buffers)
     return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
-def _null_mask(name: str, has: np.ndarray, common_flags: int) -> np.ndarray | None:
-    flag = _FLAG_OF_COLUMN.get(name, 0)
-    return None if common_flags & flag == flag else has & flag == 0
+def _validity(has: np.ndarray, flag: int) -> pa.Buffer:
+    """Return the bitmap of the rows whose column `has` has a flag."""
+    return pa.py_buffer(_flag_bits(has, np.uint16(flag)))
 
 
-def _sack(columns: dict[str, np.ndarray], has_sack: np.ndarray, edges: np.ndarray) -> pa.Array:
-    counts = np.where(has_sack, columns["sack_edges"], 0)
+@compiled
+def _flag_bits(values, flag):
+    """Return which values have a flag, one bit each, the lowest bit of a byte first: uint8[..]."""
+    bits = np.zeros((len(values) + 7) // 8, np.uint8)
+    for i in range(len(values)):
+        if values[i] & flag:
+            bits[i >> 3] |= np.uint8(1 << (i & 7))
+    return bits
+
+
+def _sack(columns: dict[str, np.ndarray], edges: np.ndarray, validity: pa.Buffer) -> pa.Array:
+    has_sack = columns["has"] & decode.HAS_SACK != 0
     offsets = np.zeros(len(has_sack) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    values = _gather_edges(columns["sack_offset"], offsets, edges)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=pa.array(~has_sack))
+    np.cumsum(np.where(has_sack, columns["sack_edges"], 0), out=offsets[1:])
+    values = pa.array(_gather_edges(columns["sack_offset"], offsets, edges))
+    return pa.Array.from_buffers(
+        PACKETS.arrow.field("sack").type,
+        len(has_sack),
+        [validity, pa.py_buffer(offsets)],
+        children=[values],
+    )
 
 
 @compiled

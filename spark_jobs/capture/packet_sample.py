@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.capture import decode
-from spark_jobs.capture.addresses import AddressTable, split_halves
+from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine, pack_pair
 from spark_jobs.capture.reader import PacketBatch
 from spark_jobs.capture.users import AddressNames, UserKeys, packed_keys
@@ -50,7 +50,7 @@ def packet_keys(packets: pa.Table) -> np.ndarray:
         rows[name] = column.indices.to_numpy() + len(addresses)
         addresses += column.dictionary.to_pylist()
     rows["has"] = decode.HAS_IP_ID | decode.HAS_TCP
-    return _packet_keys(rows, address_hashes(split_halves(packed_keys(addresses))), MAX_KEY)
+    return _packet_keys(rows, address_hashes(_halves(addresses)), MAX_KEY)
 
 
 def _name_halves(addresses: AddressTable, users: UserKeys, names: AddressNames) -> np.ndarray:
@@ -64,8 +64,13 @@ def _name_halves(addresses: AddressTable, users: UserKeys, names: AddressNames) 
     if users.servers == "kept":
         named = named[users.have_pseudonyms(addresses, named)]
     halves = entries[:, :2].copy()
-    halves[named] = split_halves(packed_keys(names.names[number] for number in named.tolist()))
+    halves[named] = _halves(names.names[number] for number in named.tolist())
     return halves
+
+
+def _halves(keys: Iterable[str]) -> np.ndarray:
+    """Return the high and low halves of keys of addresses: uint64[n, 2]."""
+    return packed_keys(keys).view(">u8").astype(np.uint64)
 
 
 def make_sample(keys: Iterable[np.ndarray]) -> np.ndarray:

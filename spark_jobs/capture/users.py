@@ -27,7 +27,6 @@ import os
 import re
 import secrets
 import stat
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -110,9 +109,9 @@ class AddressNames(NamedTuple):
     names: list[str]
     stable_names: list[str]
 
-    def user_partitions(self, numbers: Iterable[int], partitions: int) -> list[int]:
+    def user_partitions(self, numbers: Iterable[int], partitions: int) -> np.ndarray:
         """Return the user partitions of some addresses."""
-        return [user_partition(self.stable_names[number], partitions) for number in numbers]
+        return user_partitions((self.stable_names[number] for number in numbers), partitions)
 
 
 @dataclass(frozen=True)
@@ -330,9 +329,10 @@ class UserKeys:
         return _format_all(map(_cut_address, addresses) if self.servers == "cut" else addresses)
 
     def _address_pseudonyms(self, kind: bytes, addresses: list[bytes]) -> list[str]:
-        marks = ["" if each.startswith(MAPPED_PREFIX) else IPV6_MARK for each in addresses]
-        pseudonyms = self._pseudonyms(kind, addresses)
-        return [mark + name for mark, name in zip(marks, pseudonyms, strict=True)]
+        return [
+            name if address.startswith(MAPPED_PREFIX) else IPV6_MARK + name
+            for address, name in zip(addresses, self._pseudonyms(kind, addresses), strict=True)
+        ]
 
     def _pseudonyms(self, kind: bytes, identifiers: Iterable[bytes]) -> list[str]:
         """Return the pseudonyms of identifiers.
@@ -364,7 +364,7 @@ class UserKeys:
         text = key.removeprefix(IPV6_MARK)
         if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
-        (encrypted,) = decode_base32([text])
+        encrypted = decode_base32(_characters([text])).tobytes()
         block = _ciphers(self.secret, self.network, self.period)[1].update(encrypted)
         hashed, padding = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
         if padding != BLOCK_PADDING:
@@ -431,24 +431,42 @@ def ipv6_alias(key: str) -> str:
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
 
 
-def packed_keys(keys: Iterable[str]) -> list[bytes]:
-    """Return 16 bytes that represent the key of an address, for each key."""
+def packed_keys(keys: Iterable[str]) -> np.ndarray:
+    """Return 16 bytes that represent the key of an address, for each key: uint8[n, 16]."""
+    import numpy as np
+
     texts = [key.removeprefix(IPV6_MARK) for key in keys]
-    packed = [parse_address(text) if "." in text or ":" in text else b"" for text in texts]
-    pseudonyms: dict[int, list[int]] = defaultdict(list)
-    for place, text in enumerate(texts):
-        if not packed[place]:
-            pseudonyms[len(text)].append(place)
-    for places in pseudonyms.values():
-        decoded = decode_base32([texts[place] for place in places])
-        for place, data in zip(places, decoded, strict=True):
-            packed[place] = data.ljust(16, b"\0")
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    packed = np.zeros((len(texts), 16), np.uint8)
+    for length in np.unique(lengths).tolist():
+        places = np.flatnonzero(lengths == length)
+        characters = _characters([texts[place] for place in places.tolist()])
+        are_addresses = np.isin(characters, [ord("."), ord(":")]).any(axis=1)
+        data = decode_base32(characters[~are_addresses])
+        packed[places[~are_addresses], : data.shape[1]] = data
+        for place in places[are_addresses].tolist():
+            packed[place] = list(parse_address(texts[place]))
     return packed
+
+
+def _characters(texts: list[str]) -> np.ndarray:
+    """Return the characters of texts of the same length: uint8[n, length]."""
+    import numpy as np
+
+    return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1)
 
 
 def user_partition(key: str, partitions: int) -> int:
     """Return the user partition of a key, the same on every machine: 0 <= number < partitions."""
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % partitions
+    return int(user_partitions([key], partitions)[0])
+
+
+def user_partitions(keys: Iterable[str], partitions: int) -> np.ndarray:
+    """Return the user partition of each key: int32[n]; see user_partition."""
+    import numpy as np
+
+    hashes = b"".join([blake2b(key.encode(), digest_size=8).digest() for key in keys])
+    return (np.frombuffer(hashes, ">u8") % np.uint64(partitions)).astype(np.int32)
 
 
 def _cut_address(address: bytes) -> bytes:

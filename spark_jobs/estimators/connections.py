@@ -45,8 +45,9 @@ UNDECIDED, NEW, OLD = range(3)
 
 FIVE_TUPLE = np.dtype(
     [
-        ("first_packet", "i8"),
-        ("latest_packet", "i8"),
+        ("ports", "u8"),
+        ("server", "i4"),
+        ("latest_packet", "i4"),
         ("latest_ts", "i8"),
         ("connection", "i8"),
         ("connection_start", "i8"),
@@ -57,7 +58,8 @@ FIVE_TUPLE = np.dtype(
 )
 """A 5-tuple and its present connection.
 
-first_packet, latest_packet: its first packet, and the last one so far
+ports, server: the user's port and the server's as one number, and the number of the server
+latest_packet: its last packet so far
 latest_ts: time at which the packet before the present one passed (µs)
 connection: number of its present connection; -1 before there is one
 connection_start: first packet of that connection
@@ -147,21 +149,19 @@ def _number_five_tuples(packets, span, slots, five_tuples, five_tuple_of, next_p
     for i in range(span[0], span[1]):
         if not packets.is_tcp[i]:
             continue
+        ports = np.uint64(user_port[i]) << np.uint64(16) | np.uint64(server_port[i])
         slot = np.int64(hash_server_and_ports(server[i], user_port[i], server_port[i])) & mask
         while slots[slot]:
-            candidate = five_tuples[slots[slot] - 1].first_packet
-            if (
-                server[candidate] == server[i]
-                and user_port[candidate] == user_port[i]
-                and server_port[candidate] == server_port[i]
-            ):
+            five_tuple = five_tuples[slots[slot] - 1]
+            if five_tuple.ports == ports and five_tuple.server == server[i]:
                 break
             slot = (slot + 1) & mask
         if slots[slot]:
             next_packet[five_tuples[slots[slot] - 1].latest_packet] = i
         else:
-            five_tuples[count].first_packet = i
-            five_tuples[count].connection, five_tuples[count].latest_ts = -1, LONG_AGO
+            five_tuple = five_tuples[count]
+            five_tuple.ports, five_tuple.server = ports, server[i]
+            five_tuple.connection, five_tuple.latest_ts = -1, LONG_AGO
             count += 1
             slots[slot] = count
         five_tuple_of[i] = slots[slot] - 1

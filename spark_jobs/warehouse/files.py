@@ -18,6 +18,7 @@ from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
+WRITE_BUFFER_BYTES = 1 << 18
 
 
 class Staged(NamedTuple):
@@ -103,7 +104,8 @@ class _Hashed(io.RawIOBase):
     """A new file that hashes what is written to it."""
 
     def __init__(self, path: Path):
-        self._file, self._digest, self._size = path.open("wb"), xxhash.xxh3_64(), 0
+        self._file = path.open("wb", buffering=WRITE_BUFFER_BYTES)
+        self._digest, self._size = xxhash.xxh3_64(), 0
 
     def writable(self) -> bool:
         return True

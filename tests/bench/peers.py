@@ -5,7 +5,7 @@ Tstat's public source builds with `./autogen.sh && ./configure CFLAGS="-O2 -fcom
 && make`. The file is tests.bench.mix's, of GISCOPE_BENCH_PACKETS packets (5 million if not set) and
 the short exchanges of 100,000 users; CAPTURE names another. Each program has the same core to
 itself, in turns; giscope reads the capture, keeps all packets, and writes every table of the
-connections, with compiled functions loaded.
+connections, in a worker process as its jobs have it, with compiled functions loaded.
 """
 
 import os
@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import FLOWS
+from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.jobs.flows import days_with_packets
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
@@ -86,7 +87,12 @@ def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
 
 
 def capture_to_flows(network: Network, capture: Path, folder: Path) -> dict[str, float]:
-    """Seconds of each step, one process and one thread."""
+    """Seconds of each step in a worker: with one core, one process and one thread."""
+    return run_tasks(_capture_to_flows, [(network, capture, folder)], "capture to flows")[0]
+
+
+def _capture_to_flows(item: tuple[Network, Path, Path]) -> dict[str, float]:
+    network, capture, folder = item
     warehouse = Warehouse(folder / "warehouse")
     begun = time.perf_counter()
     ingest_all(warehouse, network, capture)

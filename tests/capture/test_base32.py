@@ -15,10 +15,14 @@ def test_blocks_are_encoded_as_by_the_standard_library(count: int, block_bytes: 
     blocks = [data[begin : begin + block_bytes] for begin in range(0, len(data), block_bytes)]
     texts = encode_base32(data, block_bytes)
     assert texts == [base64.b32encode(b).decode().rstrip("=").lower() for b in blocks]
-    if count:
-        assert decode_base32(texts) == blocks
+    size = -(-8 * block_bytes // 5)
+    assert decode_base32(characters(texts, size)).tobytes() == data
 
 
 def test_other_characters_are_refused() -> None:
     with pytest.raises(ValueError, match="not base 32"):
-        decode_base32(["abcdefgh", "abcdef1h"])
+        decode_base32(characters(["abcdefgh", "abcdef1h"], 8))
+
+
+def characters(texts: list[str], size: int) -> np.ndarray:
+    return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), size)
