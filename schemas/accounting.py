@@ -1,7 +1,5 @@
 """accounting: RADIUS messages about the addresses of subscribers."""
 
-import pyarrow as pa
-
 from schemas.table import TIMESTAMP, Column, Table
 
 NAS = "nas"
@@ -17,7 +15,7 @@ ACCOUNTING = Table(
     row="one RADIUS message about a subscriber's address, from Zeek's log. Its date is the "
     "message's date",
     columns=(
-        Column("capture", pa.string(), "name of the log file", required=True),
+        Column("capture", "string", "name of the log file", required=True),
         Column(
             "ts",
             TIMESTAMP,
@@ -26,26 +24,26 @@ ACCOUNTING = Table(
         ),
         Column(
             "status",
-            pa.string(),
+            "string",
             "start, stop or update of a session; nas (the access server began or ended its "
             "accounting, which ends its sessions); or accepted (an authentication)",
             source="RFC 2866, 5.1",
             required=True,
         ),
         Column(
-            "nas", pa.string(), "address of the access server that sent the message", required=True
+            "nas", "string", "address of the access server that sent the message", required=True
         ),
-        Column("session", pa.string(), "Acct-Session-Id", source="RFC 2866, 5.5"),
-        Column("user_partition", pa.int32(), "user partition of the address, as in packets"),
-        Column("address", pa.string(), "Framed-IP-Address, in the form of packets.user"),
+        Column("session", "string", "Acct-Session-Id", source="RFC 2866, 5.5"),
+        Column("user_partition", "int32", "user partition of the address, as in packets"),
+        Column("address", "string", "Framed-IP-Address, in the form of packets.user"),
         Column(
             "subscriber",
-            pa.string(),
+            "string",
             "the subscriber's key, made from IMSI, Calling-Station-Id or User-Name",
         ),
         Column(
             "session_time",
-            pa.float64(),
+            "double",
             "Acct-Session-Time: duration of the session so far",
             "s",
             "RFC 2866, 5.7",

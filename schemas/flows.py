@@ -1,7 +1,5 @@
 """flows: one row for each TCP connection, with the results of the estimators."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LIMITS = {
@@ -20,7 +18,7 @@ FLOWS = Table(
     columns=(
         Column(
             "flow_id",
-            pa.int64(),
+            "int64",
             "stable key of the connection: a hash of user, server, ports, start and initial "
             "sequence number",
             required=True,
@@ -28,46 +26,46 @@ FLOWS = Table(
         ),
         Column(
             "user",
-            pa.string(),
+            "string",
             "the user's key: the subscriber that had the address then according to RADIUS (see "
             "leases), or the address if RADIUS names none",
             required=True,
         ),
-        Column("user_port", pa.uint16(), "the mobile's port", required=True),
-        Column("server", pa.string(), "the server's address", required=True),
-        Column("server_port", pa.uint16(), "the server's port", required=True),
+        Column("user_port", "uint16", "the mobile's port", required=True),
+        Column("server", "string", "the server's address", required=True),
+        Column("server_port", "uint16", "the server's port", required=True),
         Column(
             "start_ts", TIMESTAMP, "time of the first packet at Gi", required=True, encoding=DELTA
         ),
         Column("end_ts", TIMESTAMP, "time of the last packet at Gi", required=True, encoding=DELTA),
         Column(
             "initiator",
-            pa.string(),
+            "string",
             "end that sent the first SYN: mobile, server, or unknown (no SYN was seen: a partial "
             "connection)",
             required=True,
         ),
-        Column("packets_up", pa.int64(), "packets from the mobile", "packets", required=True),
-        Column("packets_down", pa.int64(), "packets to the mobile", "packets", required=True),
-        Column("ip_bytes_up", pa.int64(), "IP bytes from the mobile", "B", required=True),
-        Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
+        Column("packets_up", "int64", "packets from the mobile", "packets", required=True),
+        Column("packets_down", "int64", "packets to the mobile", "packets", required=True),
+        Column("ip_bytes_up", "int64", "IP bytes from the mobile", "B", required=True),
+        Column("ip_bytes_down", "int64", "IP bytes to the mobile", "B", required=True),
         Column(
             "payload_bytes_up",
-            pa.int64(),
+            "int64",
             "distinct payload bytes from the mobile: the sequence space seen at Gi, each byte once",
             "B",
             required=True,
         ),
         Column(
             "payload_bytes_down",
-            pa.int64(),
+            "int64",
             "distinct payload bytes to the mobile: the sequence space seen at Gi, each byte once",
             "B",
             required=True,
         ),
         Column(
             "data_packets_down",
-            pa.int64(),
+            "int64",
             "packets with payload to the mobile",
             "packets",
             required=True,
@@ -75,7 +73,7 @@ FLOWS = Table(
         *(
             Column(
                 f"{name}_{way}",
-                pa.int64(),
+                "int64",
                 f"{meaning} from the {end}. They carry no data and do not count as "
                 "retransmissions, as losses or as another connection's traffic",
                 "packets",
@@ -90,7 +88,7 @@ FLOWS = Table(
         ),
         Column(
             "directions_seen",
-            pa.string(),
+            "string",
             "both; or, if the other end answered but its packets did not pass the monitor: up "
             "(only packets from the mobile passed) or down (only packets to it). Columns that "
             "need the missing direction are null then",
@@ -98,7 +96,7 @@ FLOWS = Table(
         ),
         Column(
             "merged_segments",
-            pa.int64(),
+            "int64",
             "of packets_up and packets_down, those that the capture merged into larger ones (LRO, "
             "GRO, TSO). Each is counted and measured as it was on the wire",
             "packets",
@@ -108,7 +106,7 @@ FLOWS = Table(
         *(
             Column(
                 f"out_of_window_{way}",
-                pa.int64(),
+                "int64",
                 f"{way}link packets of its addresses and ports that are out of window: the "
                 f"{end} could not have sent them (they are left over from an old connection, "
                 "injected, or acknowledge data that was never sent). No other column counts them",
@@ -120,21 +118,21 @@ FLOWS = Table(
         ),
         Column(
             "sack",
-            pa.bool_(),
+            "bool",
             "whether both SYNs permit SACK. Null if a SYN that matters was not seen, or if the "
             "capture cut off its options",
             source="INFOCOM II",
         ),
         Column(
             "timestamps",
-            pa.bool_(),
+            "bool",
             "whether both directions have the timestamp option. Null if one was not seen, or if "
             "the capture cut off its options",
             source="INFOCOM II",
         ),
         Column(
             "max_ip_len",
-            pa.int64(),
+            "int64",
             "length of the largest IP packet in either direction",
             "B",
             "INFOCOM II",
@@ -142,28 +140,28 @@ FLOWS = Table(
         ),
         Column(
             "mss_class",
-            pa.string(),
+            "string",
             "class of max_ip_len: low (400-600 B), high (1400-1600 B) or other",
             source="INFOCOM II",
             required=True,
         ),
         Column(
             "max_window",
-            pa.int64(),
+            "int64",
             "the mobile's largest window, scaled. Null if the scale is not known",
             "B",
             "INFOCOM II",
         ),
         Column(
             "window_class",
-            pa.string(),
+            "string",
             "class of max_window: low (< 10 000 B), med (10 000-20 000 B) or high (> 20 000 B). "
             "Null if max_window is",
             source="INFOCOM II",
         ),
         Column(
             "syn_count",
-            pa.int64(),
+            "int64",
             "SYN packets of the initiator",
             "packets",
             "INFOCOM III",
@@ -171,7 +169,7 @@ FLOWS = Table(
         ),
         Column(
             "synack_count",
-            pa.int64(),
+            "int64",
             "SYN ACK packets of the responder",
             "packets",
             "INFOCOM III",
@@ -179,7 +177,7 @@ FLOWS = Table(
         ),
         Column(
             "setup_class",
-            pa.string(),
+            "string",
             "set-up category: optimal (one SYN, one SYN ACK, then ACK), slight_problem (a SYN or "
             "SYN ACK was retransmitted, then ACK), no_response (SYNs only), serious_problem (SYN "
             "ACK but no ACK) or refused (RST to a SYN). Null if the handshake was not seen "
@@ -188,7 +186,7 @@ FLOWS = Table(
         ),
         Column(
             "setup_retransmission",
-            pa.string(),
+            "string",
             "of slight_problem: why a SYN or SYN ACK was retransmitted: premature (the first one "
             "was answered: the timer was too short for the RTT) or lost (only a later one was "
             "answered). Null for other categories, and if neither timestamps nor times decide",
@@ -196,14 +194,14 @@ FLOWS = Table(
         ),
         Column(
             "setup_reset",
-            pa.bool_(),
+            "bool",
             "of serious_problem: true if an RST ended the set-up, false if it fell silent. Null "
             "for other categories",
             source="INFOCOM III.C, Fig. 5",
         ),
         Column(
             "reset_by",
-            pa.string(),
+            "string",
             "sender of the first RST: mobile, server, or between (something between them, in the "
             "name of one end that continued nevertheless or whose packets come from another "
             "distance). Null without an RST, or if nothing else came from that end",
@@ -211,21 +209,21 @@ FLOWS = Table(
         ),
         Column(
             "setup_delay",
-            pa.float64(),
+            "double",
             "time from the first SYN to the first ACK",
             "s",
             "INFOCOM III.A",
         ),
         Column(
             "setup_background",
-            pa.bool_(),
+            "bool",
             "whether the user had other traffic in the 5 s before the first SYN or during the "
             "set-up. Null if the SYN was not seen",
             source="INFOCOM III.A",
         ),
         Column(
             "rtt_access",
-            pa.float64(),
+            "double",
             "RTT between Gi and the mobile, from the handshake. Null unless the handshake is "
             "complete, without background traffic and below 3 s, and has one SYN and one SYN ACK, "
             "or timestamps that show which one was answered",
@@ -234,14 +232,14 @@ FLOWS = Table(
         ),
         Column(
             "rtt_internet",
-            pa.float64(),
+            "double",
             "RTT between Gi and the server, from the handshake. Null under the same conditions",
             "s",
             "INFOCOM III.B",
         ),
         Column(
             "rtt_access_min",
-            pa.float64(),
+            "double",
             "smallest RTT on the access side: from a downlink data packet at Gi to the ACK that "
             "answers it, of data sent once, or if a timestamp shows which transmission the ACK "
             "answers",
@@ -250,7 +248,7 @@ FLOWS = Table(
         ),
         Column(
             "split",
-            pa.bool_(),
+            "bool",
             "whether something at Gi, a performance-enhancing proxy, answers in the mobile's "
             "name: its ACKs come from another distance than the mobile's SYN, or much sooner than "
             "the mobile answers handshakes. All columns about the access side are null then, "
@@ -260,7 +258,7 @@ FLOWS = Table(
         ),
         Column(
             "lost_access",
-            pa.int64(),
+            "int64",
             "downlink data packets that were probably lost on the access side (probability above "
             "0.5). Null, like all losses and rates of the transfer, if the mobile's ACKs were not "
             "seen, or if Gi missed more than 1 % of the data that they acknowledge "
@@ -270,7 +268,7 @@ FLOWS = Table(
         ),
         Column(
             "lost_access_expected",
-            pa.float64(),
+            "double",
             "expected losses on the access side: a sum of probabilities, unbiased in aggregates. "
             "Null if lost_access is",
             "packets",
@@ -278,7 +276,7 @@ FLOWS = Table(
         ),
         Column(
             "lost_internet",
-            pa.int64(),
+            "int64",
             "downlink data packets that were probably lost on the Internet side (probability "
             "above 0.5)",
             "packets",
@@ -286,7 +284,7 @@ FLOWS = Table(
         ),
         Column(
             "lost_internet_expected",
-            pa.float64(),
+            "double",
             "expected losses on the Internet side: a sum of probabilities, unbiased in "
             "aggregates. It includes the mean loss of retransmissions for which IP IDs do not "
             "decide",
@@ -295,13 +293,13 @@ FLOWS = Table(
         ),
         Column(
             "bottleneck",
-            pa.string(),
+            "string",
             "side with more losses: access or internet; equal; or none, without losses",
             source="INFOCOM V, Fig. 8",
         ),
         Column(
             "acked_unseen_bytes",
-            pa.int64(),
+            "int64",
             "downlink bytes that the mobile acknowledged though Gi never saw them: the capture "
             "dropped them",
             "B",
@@ -310,7 +308,7 @@ FLOWS = Table(
         *(
             Column(
                 f"rtt_{side}_{name}",
-                pa.float64(),
+                "double",
                 f"{meaning} RTT between Gi and the {end} during the transfer, of all RTT samples "
                 "(within 3 %); the table rtt_samples has a part of them",
                 "s",
@@ -330,7 +328,7 @@ FLOWS = Table(
         ),
         Column(
             "delay_spikes",
-            pa.int64(),
+            "int64",
             "delay spikes that begin with this connection: an RTT on the access side, of data "
             "sent once, is suddenly at least twice the user's running mean and four deviations "
             "above it, and the data in flight does not explain it. Causes are a handover, a "
@@ -341,7 +339,7 @@ FLOWS = Table(
         ),
         Column(
             "retransmissions",
-            pa.int64(),
+            "int64",
             "retransmissions of the server: data, SYNs and FINs, whether Gi saw them or not. "
             "Null, like the three columns below, if the RTT on the Internet side is not known, or "
             "if Gi missed more than a tenth of the data that the mobile acknowledged (and more "
@@ -351,21 +349,21 @@ FLOWS = Table(
         ),
         Column(
             "rto_expiries",
-            pa.int64(),
+            "int64",
             "expiries of the server's retransmission timer, backed off or not",
             "expiries",
             "RFC 6298",
         ),
         Column(
             "busy",
-            pa.float64(),
+            "double",
             "time in which the server had data to send or in flight",
             "s",
             "RFC 4898",
         ),
         Column(
             "rwnd_limited",
-            pa.float64(),
+            "double",
             "part of that time in which only the mobile's window held the server back",
             "s",
             "RFC 4898, SndLimTimeRwin",
@@ -373,7 +371,7 @@ FLOWS = Table(
         *(
             Column(
                 f"limited_{limit}",
-                pa.float64(),
+                "double",
                 f"time in which {meaning}. The six times add up to the time from the handshake "
                 "to the ACK of the last data",
                 "s",
@@ -383,14 +381,14 @@ FLOWS = Table(
         ),
         Column(
             "limited_by",
-            pa.string(),
+            "string",
             "limit with the longest of the six times: channel, receiver, recovery, slow_start, "
             "server or mobile",
             source="Zhang et al., SIGCOMM 2002",
         ),
         Column(
             "request_response",
-            pa.bool_(),
+            "bool",
             "whether the connection has exactly one request and one successful response: by "
             "Zeek's logs if they report on its requests (see sessions), else by the directions' "
             "turns in sequence space. Null if a SYN was not seen",
@@ -398,14 +396,14 @@ FLOWS = Table(
         ),
         Column(
             "single",
-            pa.bool_(),
+            "bool",
             "whether the user had no other traffic during the connection's life. Null if one "
             "direction was not seen",
             source="INFOCOM VI.A",
         ),
         Column(
             "b_tcp",
-            pa.int64(),
+            "int64",
             "IP bytes of this connection to the mobile, from its first data packet to its last. "
             "Null if the ACKs of these packets do not show the time",
             "B",
@@ -413,14 +411,14 @@ FLOWS = Table(
         ),
         Column(
             "b_other",
-            pa.int64(),
+            "int64",
             "IP bytes of all other traffic to the same user in that time",
             "B",
             "INFOCOM VI.B",
         ),
         Column(
             "throughput",
-            pa.float64(),
+            "double",
             "single-flow throughput: IP bytes that passed Gi, lost ones and the first packet "
             "included, divided by the time between the ACKs of the first and the last data "
             "packet. Null unless the connection is single, has one request and one response, and "
@@ -430,7 +428,7 @@ FLOWS = Table(
         ),
         Column(
             "throughput_received",
-            pa.float64(),
+            "double",
             "throughput of the bytes that arrived: IP bytes sent after the packet that the first "
             "ACK answers, less the expected losses on the access side. Null if throughput is, or "
             "if the capture cut TCP options",
@@ -438,7 +436,7 @@ FLOWS = Table(
         ),
         Column(
             "goodput",
-            pa.float64(),
+            "double",
             "distinct payload to the mobile after the data that the first data packet's ACK "
             "acknowledges, divided by the time between the ACKs of the first and the last data "
             "packet, for connections of any size",
@@ -447,7 +445,7 @@ FLOWS = Table(
         ),
         Column(
             "user_throughput",
-            pa.float64(),
+            "double",
             "8 (b_tcp + b_other) / (T2ack - T1ack): bytes that passed Gi. Null for connections of "
             "at most 100 KiB",
             "bit/s",
@@ -455,7 +453,7 @@ FLOWS = Table(
         ),
         Column(
             "user_throughput_received",
-            pa.float64(),
+            "double",
             "user throughput of the bytes that arrived, counted as in throughput_received. Losses "
             "of other protocols than TCP are not known",
             "bit/s",
@@ -463,7 +461,7 @@ FLOWS = Table(
         ),
         Column(
             "parallel",
-            pa.int64(),
+            "int64",
             "maximum number of the user's connections that were active at once with this one, "
             "itself and QUIC's (UDP port 443) included. Active: with an open request, or with "
             "data in flight. Only connections that start on the date count. Null if this one was "

@@ -1,7 +1,5 @@
 """ingest_log: the result of the ingest of each capture file."""
 
-import pyarrow as pa
-
 from schemas.table import TIMESTAMP, Column, Table
 
 INGEST_LOG = Table(
@@ -11,45 +9,41 @@ INGEST_LOG = Table(
     columns=(
         Column(
             "capture",
-            pa.string(),
+            "string",
             "name of the file, preceded by its folder if the folder's name is a day",
             required=True,
         ),
         Column(
             "front_end",
-            pa.string(),
+            "string",
             "front end that read the file: builtin, zeek or zeek-log",
             required=True,
         ),
-        Column("frames", pa.int64(), "records read from the file", "packets", required=True),
-        Column(
-            "packets", pa.int64(), "rows published in the table packets", "packets", required=True
-        ),
-        Column("rows", pa.int64(), "rows published in all tables", "rows", required=True),
+        Column("frames", "int64", "records read from the file", "packets", required=True),
+        Column("packets", "int64", "rows published in the table packets", "packets", required=True),
+        Column("rows", "int64", "rows published in all tables", "rows", required=True),
         Column(
             "skipped",
-            pa.map_(pa.string(), pa.int64()),
+            "map<string, int64>",
             "number of frames, rows or bytes that could not be read or do not belong, by reason; "
             "`giscope schema` prints the reasons",
             required=True,
         ),
-        Column("bytes", pa.int64(), "size of the file", "B", required=True),
-        Column("seconds", pa.float64(), "duration of the ingest", "s", required=True),
+        Column("bytes", "int64", "size of the file", "B", required=True),
+        Column("seconds", "double", "duration of the ingest", "s", required=True),
         Column("first_ts", TIMESTAMP, "time of the earliest packet"),
         Column("last_ts", TIMESTAMP, "time of the latest packet"),
         Column(
             "content",
-            pa.string(),
+            "string",
             "hash of the uncompressed capture: a keyed hash (40 digits), or XXH3 (32 digits) if "
             "no subscriber has a pseudonym",
             required=True,
         ),
-        Column(
-            "error", pa.string(), "reason why the file gave no packets. Null if it gave packets"
-        ),
+        Column("error", "string", "reason why the file gave no packets. Null if it gave packets"),
         Column(
             "duplicate_of",
-            pa.string(),
+            "string",
             "the capture that has the same packets or that replaced this one. Null if that is not "
             "why this one gave no packets",
         ),

@@ -1,7 +1,5 @@
 """leases: the times for which subscribers had their addresses."""
 
-import pyarrow as pa
-
 from schemas.table import TIMESTAMP, Column, Table
 
 LEASES = Table(
@@ -11,12 +9,12 @@ LEASES = Table(
     columns=(
         Column(
             "user_partition",
-            pa.int32(),
+            "int32",
             "user partition of the address, as in packets",
             required=True,
         ),
-        Column("address", pa.string(), "the address, in the form of packets.user", required=True),
-        Column("subscriber", pa.string(), "the subscriber's key, as in flows.user", required=True),
+        Column("address", "string", "the address, in the form of packets.user", required=True),
+        Column("subscriber", "string", "the subscriber's key, as in flows.user", required=True),
         Column(
             "start_ts",
             TIMESTAMP,

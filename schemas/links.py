@@ -1,7 +1,5 @@
 """links: the access links of users, hour by hour."""
 
-import pyarrow as pa
-
 from schemas.table import TIMESTAMP, Column, Table
 
 LINKS = Table(
@@ -9,11 +7,11 @@ LINKS = Table(
     row="one user's access link in one hour of UTC, measured by the connections that start on "
     "the date",
     columns=(
-        Column("user", pa.string(), "the user's key", required=True),
+        Column("user", "string", "the user's key", required=True),
         Column("hour", TIMESTAMP, "start of the hour", required=True),
         Column(
             "rtt_samples",
-            pa.int64(),
+            "int64",
             "RTT samples on the access side: those of handshakes, and those of data sent once and "
             "in order",
             "RTT samples",
@@ -21,30 +19,30 @@ LINKS = Table(
         ),
         Column(
             "rtt_min",
-            pa.float64(),
+            "double",
             "the smallest of them: the base RTT. Null, like all columns below, if something at Gi "
             "splits the user's connections (flows.split), or if Gi missed more than a tenth of "
             "the data of most of them",
             "s",
         ),
-        Column("rtt_median", pa.float64(), "median of the RTT samples", "s"),
+        Column("rtt_median", "double", "median of the RTT samples", "s"),
         Column(
             "rtt_max",
-            pa.float64(),
+            "double",
             "the largest RTT of connections within the hour, also of RTTs that only SACK blocks "
             "show during a recovery",
             "s",
         ),
         Column(
             "rate",
-            pa.float64(),
+            "double",
             "the link's rate at the IP layer, from ACKs between which the link was busy",
             "bit/s",
             "INFOCOM IV",
         ),
         Column(
             "queue_bytes",
-            pa.float64(),
+            "double",
             "capacity of the queue in front of the link, inferred from the losses of the date. "
             "Null if there were too few losses",
             "B",
@@ -52,14 +50,14 @@ LINKS = Table(
         ),
         Column(
             "queue_s",
-            pa.float64(),
+            "double",
             "time that a packet waits in the full queue: the limit of a buffer that drops by age",
             "s",
             "Wennström et al., Electronics Letters 2004",
         ),
         Column(
             "lost_with_room",
-            pa.float64(),
+            "double",
             "share of packets lost while the queue had room: losses of the radio",
         ),
     ),

@@ -1,7 +1,5 @@
 """losses: one row for each downlink data packet inferred lost."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LOSSES = Table(
@@ -10,21 +8,19 @@ LOSSES = Table(
     "(flows.lost_access, flows.lost_internet). Its date is the date on which the "
     "connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("flow_id", "int64", "the connection, as in flows", required=True, encoding=PLAIN),
         Column(
             "side",
-            pa.string(),
+            "string",
             "access (the packet passed Gi and did not reach the mobile) or internet (the packet "
             "did not reach Gi)",
             source="INFOCOM V",
             required=True,
         ),
-        Column(
-            "capture", pa.string(), "capture that has the lost packet. Null on the Internet side"
-        ),
+        Column("capture", "string", "capture that has the lost packet. Null on the Internet side"),
         Column(
             "frame",
-            pa.int64(),
+            "int64",
             "the packet's number in that capture. Null on the Internet side",
             encoding=DELTA,
         ),
@@ -38,15 +34,15 @@ LOSSES = Table(
         ),
         Column(
             "seq",
-            pa.uint32(),
+            "uint32",
             "the packet's sequence number on the wire",
             source="RFC 9293",
             encoding=PLAIN,
         ),
-        Column("payload_len", pa.int64(), "the packet's payload", "B", required=True),
+        Column("payload_len", "int64", "the packet's payload", "B", required=True),
         Column(
             "probability",
-            pa.float64(),
+            "double",
             "probability that the packet was lost: 1 if the evidence decides. Otherwise, on the "
             "access side: the probability that the queue had no room, or the connection's share "
             "of lost packets, so that sums are unbiased. Otherwise, on the Internet side: the "
@@ -55,7 +51,7 @@ LOSSES = Table(
         ),
         Column(
             "evidence",
-            pa.string(),
+            "string",
             "rule that decided the loss. On the access side: order (only a loss agrees with FIFO "
             "order), sack or dup_acks (the most likely history of the receiver, with or without "
             "SACK), silence (no ACK came) or undecided (the observation ended before). On the "

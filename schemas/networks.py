@@ -1,24 +1,22 @@
 """networks: the facts about each network that marts and dashboards need."""
 
-import pyarrow as pa
-
 from schemas.table import PARTITION_COLUMNS, Column, Table
 
 NETWORKS = Table(
     name="networks",
     row="one network, as its networks file last described it",
     columns=(
-        Column("country", pa.string(), "country code, ISO 3166 alpha-2", required=True),
+        Column("country", "string", "country code, ISO 3166 alpha-2", required=True),
         Column(
             "access",
-            pa.string(),
+            "string",
             "access technology: gprs, edge, umts, lte, nr, dialup, ...",
             required=True,
         ),
-        Column("timezone", pa.string(), "IANA time zone of its local hours", required=True),
+        Column("timezone", "string", "IANA time zone of its local hours", required=True),
         Column(
             "peak_from",
-            pa.int32(),
+            "int32",
             "first local hour of the peak period",
             "h",
             "INFOCOM III.B",
@@ -26,7 +24,7 @@ NETWORKS = Table(
         ),
         Column(
             "peak_until",
-            pa.int32(),
+            "int32",
             "local hour at which the peak period ends, exclusive",
             "h",
             "INFOCOM III.B",
@@ -34,7 +32,7 @@ NETWORKS = Table(
         ),
         Column(
             "off_peak_from",
-            pa.int32(),
+            "int32",
             "first local hour of the off-peak period",
             "h",
             "INFOCOM III.B",
@@ -42,7 +40,7 @@ NETWORKS = Table(
         ),
         Column(
             "off_peak_until",
-            pa.int32(),
+            "int32",
             "local hour at which the off-peak period ends, exclusive",
             "h",
             "INFOCOM III.B",
@@ -50,7 +48,7 @@ NETWORKS = Table(
         ),
         Column(
             "flight_size_bytes",
-            pa.int64(),
+            "int64",
             "bytes in flight above which the channel counts as saturated",
             "B",
             "INFOCOM IV",
@@ -58,14 +56,14 @@ NETWORKS = Table(
         ),
         Column(
             "slot_rate",
-            pa.float64(),
+            "double",
             "nominal rate of one time slot. Null if it is to be inferred from the channel rates",
             "bit/s",
             "INFOCOM IV, Fig. 7",
         ),
         Column(
             "min_users",
-            pa.int32(),
+            "int32",
             "minimum number of users of a group: the marts leave out smaller groups "
             "(suppressed_groups). 0 or null: the marts leave out no group",
             "users",

@@ -1,7 +1,5 @@
 """packets: one row for each IP packet of a subscriber that the monitor at Gi saw."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, PLAIN, TIMESTAMP, UNCOMPRESSED, Column, Table
 
 TCP = "RFC 9293"
@@ -20,14 +18,14 @@ PACKETS = Table(
     columns=(
         Column(
             "capture",
-            pa.string(),
+            "string",
             "name of the capture file",
             required=True,
             compression=UNCOMPRESSED,
         ),
         Column(
             "frame",
-            pa.int64(),
+            "int64",
             "number of the packet in the file, from 1; of a datagram in fragments, the number of "
             "the fragment that completed it",
             required=True,
@@ -43,7 +41,7 @@ PACKETS = Table(
         ),
         Column(
             "user_partition",
-            pa.int32(),
+            "int32",
             "user partition of the packet: the hash of the user's key modulo the network's number "
             "of user partitions",
             required=True,
@@ -51,28 +49,28 @@ PACKETS = Table(
         ),
         Column(
             "user",
-            pa.string(),
+            "string",
             "the user's key: an address or a pseudonym",
             required=True,
             compression=UNCOMPRESSED,
         ),
-        Column("user_port", pa.uint16(), "the mobile's TCP or UDP port", encoding=PLAIN),
-        Column("server", pa.string(), "the server's address", required=True),
+        Column("user_port", "uint16", "the mobile's TCP or UDP port", encoding=PLAIN),
+        Column("server", "string", "the server's address", required=True),
         Column(
             "server_port",
-            pa.uint16(),
+            "uint16",
             "the server's TCP or UDP port",
             encoding=PLAIN,
         ),
         Column(
             "downlink",
-            pa.bool_(),
+            "bool",
             "true: the packet goes to the mobile; false: it comes from the mobile",
             required=True,
         ),
         Column(
             "ip_proto",
-            pa.uint8(),
+            "uint8",
             "number of the protocol above IP, after IPv6 extension headers",
             source="IANA protocol numbers",
             required=True,
@@ -80,7 +78,7 @@ PACKETS = Table(
         ),
         Column(
             "ip_len",
-            pa.uint32(),
+            "uint32",
             "total length of the IP packet, from its header; of a datagram in fragments, the "
             "length of the whole datagram",
             "B",
@@ -91,14 +89,14 @@ PACKETS = Table(
         ),
         Column(
             "ip_id",
-            pa.uint16(),
+            "uint16",
             "IPv4 identification. Null for IPv6",
             source="RFC 6864",
             encoding=DELTA,
         ),
         Column(
             "ttl",
-            pa.uint8(),
+            "uint8",
             "time to live or hop limit",
             "hops",
             required=True,
@@ -106,37 +104,35 @@ PACKETS = Table(
         ),
         Column(
             "tcp_flags",
-            pa.uint16(),
+            "uint16",
             "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE "
             "256. Null if there is no TCP header: another protocol, a later fragment that could "
             "not be joined, or a header that the capture or fragments cut",
             source=TCP,
         ),
-        Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
+        Column("seq", "uint32", "sequence number", source=TCP, encoding=PLAIN),
         Column(
-            "ack", pa.uint32(), "acknowledgment number, as on the wire", source=TCP, encoding=PLAIN
+            "ack", "uint32", "acknowledgment number, as on the wire", source=TCP, encoding=PLAIN
         ),
         Column(
             "window",
-            pa.uint16(),
+            "uint16",
             "window, as on the wire, not scaled",
             source=TCP,
         ),
         Column(
             "payload_len",
-            pa.uint32(),
+            "uint32",
             "TCP payload, by the IP and TCP headers",
             "B",
             TCP,
             encoding=PLAIN,
             fits_int32=True,
         ),
-        Column(
-            "mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=UNCOMPRESSED
-        ),
+        Column("mss", "uint16", "maximum segment size option", "B", TCP, compression=UNCOMPRESSED),
         Column(
             "window_scale",
-            pa.uint8(),
+            "uint8",
             "window scale option: shift count",
             "bit",
             "RFC 7323",
@@ -144,42 +140,42 @@ PACKETS = Table(
         ),
         Column(
             "sack_permitted",
-            pa.bool_(),
+            "bool",
             "SACK-permitted option: true if the packet has it",
             source="RFC 2018",
             compression=UNCOMPRESSED,
         ),
         Column(
             "ts_val",
-            pa.uint32(),
+            "uint32",
             "timestamp option: the sender's clock",
             source="RFC 7323",
             encoding=PLAIN,
         ),
         Column(
             "ts_ecr",
-            pa.uint32(),
+            "uint32",
             "timestamp option: the echoed clock",
             source="RFC 7323",
             encoding=PLAIN,
         ),
         Column(
             "sack",
-            pa.list_(pa.uint32()),
+            "list<item: uint32>",
             "edges of the SACK blocks: left, right, left, right, ...",
             source="RFC 2018, RFC 2883",
             encoding=PLAIN,
         ),
         Column(
             "options_cut",
-            pa.bool_(),
+            "bool",
             "true if the capture cut the TCP options, so that an option may have been there "
             "though its column is null",
             compression=UNCOMPRESSED,
         ),
         Column(
             "clock_steps",
-            pa.uint8(),
+            "uint8",
             "number of steps back of the monitor's clock before the packet within the file. 255: "
             "255 or more",
             required=True,

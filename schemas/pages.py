@@ -1,7 +1,5 @@
 """pages: bursts of connections of one user."""
 
-import pyarrow as pa
-
 from schemas.table import TIMESTAMP, Column, Table
 
 PAGES = Table(
@@ -12,7 +10,7 @@ PAGES = Table(
     "something to the mobile. Connections of which one direction was not seen do not "
     "count",
     columns=(
-        Column("user", pa.string(), "the user's key", required=True),
+        Column("user", "string", "the user's key", required=True),
         Column(
             "start_ts",
             TIMESTAMP,
@@ -23,7 +21,7 @@ PAGES = Table(
         Column("end_ts", TIMESTAMP, "time of the ACK of its last data", required=True),
         Column(
             "connections",
-            pa.int64(),
+            "int64",
             "connections active in the page: with an open request, or with data sent and not "
             "acknowledged",
             "connections",
@@ -31,22 +29,22 @@ PAGES = Table(
         ),
         Column(
             "parallel",
-            pa.int64(),
+            "int64",
             "maximum number of connections that were active at the same time",
             "connections",
             required=True,
         ),
-        Column("ip_bytes", pa.int64(), "IP bytes of data to the mobile", "B", required=True),
+        Column("ip_bytes", "int64", "IP bytes of data to the mobile", "B", required=True),
         Column(
             "payload_bytes",
-            pa.int64(),
+            "int64",
             "TCP payload to the mobile, each byte once",
             "B",
             required=True,
         ),
         Column(
             "rate_share",
-            pa.float64(),
+            "double",
             "the mean rate of ip_bytes from start to end, as a share of the user's channel rate "
             "in the hour in which the page starts (see links). Null if the channel rate is not "
             "known, or if Gi missed more than 1 % of a connection's data",

@@ -1,7 +1,5 @@
 """quality: the results of a day's checks, and whether they hold the day."""
 
-import pyarrow as pa
-
 from schemas.table import Column, Table
 
 MAX_OPTIONS_CUT_SHARE = 0.01
@@ -13,24 +11,18 @@ QUALITY = Table(
     columns=(
         Column(
             "measure",
-            pa.string(),
+            "string",
             "what the check measures: unread_captures, skipped_share, duplicate_share, "
             "copied_share, clock_steps, acked_unseen_share, one_way_share, losses_unknown_share, "
             "sending_unknown_share, split_share, near_share, merged_share, options_cut_share, "
             "not_tcp_share, tunnel_share, without_syn_share, peak_flows or volume_ratio",
             required=True,
         ),
-        Column("value", pa.float64(), "the measured value. Null if it could not be measured"),
-        Column(
-            "lowest", pa.float64(), "a smaller value holds the day. Null: no value is too small"
-        ),
-        Column(
-            "highest", pa.float64(), "a larger value holds the day. Null: no value is too large"
-        ),
-        Column("passed", pa.bool_(), "whether the check lets the day be published", required=True),
-        Column("finding", pa.string(), "result of the check in words", required=True),
-        Column(
-            "released", pa.string(), "reason why the day is published in spite of a failed check"
-        ),
+        Column("value", "double", "the measured value. Null if it could not be measured"),
+        Column("lowest", "double", "a smaller value holds the day. Null: no value is too small"),
+        Column("highest", "double", "a larger value holds the day. Null: no value is too large"),
+        Column("passed", "bool", "whether the check lets the day be published", required=True),
+        Column("finding", "string", "result of the check in words", required=True),
+        Column("released", "string", "reason why the day is published in spite of a failed check"),
     ),
 )

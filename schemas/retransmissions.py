@@ -1,7 +1,5 @@
 """retransmissions: one row for each downlink retransmission."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 RETRANSMISSIONS = Table(
@@ -9,18 +7,18 @@ RETRANSMISSIONS = Table(
     row="one downlink retransmission of data, of a SYN, of a SYN ACK or of a FIN, but not a "
     "window probe or a keep-alive. Its date is the date on which the connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
-        Column("capture", pa.string(), "capture that has the packet", required=True),
+        Column("flow_id", "int64", "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("capture", "string", "capture that has the packet", required=True),
         Column(
             "frame",
-            pa.int64(),
+            "int64",
             "the packet's number in that capture",
             required=True,
             encoding=DELTA,
         ),
         Column(
             "original_frame",
-            pa.int64(),
+            "int64",
             "the last packet before it with some of the same data, in the same capture or the one "
             "before. Null if Gi never saw one",
             encoding=DELTA,
@@ -28,7 +26,7 @@ RETRANSMISSIONS = Table(
         Column("ts", TIMESTAMP, "the packet's time at Gi", required=True, encoding=DELTA),
         Column(
             "needed",
-            pa.bool_(),
+            "bool",
             "whether the earlier transmission of its data was lost, or dropped by the mobile for "
             "its old timestamp (PAWS, no loss). Null without data, if flows.lost_access is not "
             "known, or if the evidence does not decide, for example if a mobile that sends "
@@ -37,7 +35,7 @@ RETRANSMISSIONS = Table(
         ),
         Column(
             "cause",
-            pa.string(),
+            "string",
             "why the server sent it: synack (a SYN ACK, retransmitted), rto (an RTO expiry), tlp "
             "(a loss probe, which may carry new data: see new_data), fast (duplicate ACKs or SACK "
             "blocks called for it, or it belongs to the rest of that recovery) or slow_start "
@@ -47,14 +45,14 @@ RETRANSMISSIONS = Table(
         ),
         Column(
             "new_data",
-            pa.bool_(),
+            "bool",
             "true if it is a loss probe with data that was not sent before: not a retransmission",
             source="RFC 8985, 7.3",
             required=True,
         ),
         Column(
             "spurious_rto",
-            pa.bool_(),
+            "bool",
             "of cause rto: whether the server can detect by F-RTO that the RTO expiry was "
             "spurious, as Linux counts (TCPSpuriousRTOs). Only the first retransmission after an "
             "expiry counts. Null for other causes",
@@ -62,7 +60,7 @@ RETRANSMISSIONS = Table(
         ),
         Column(
             "spurious_by",
-            pa.string(),
+            "string",
             "of cause rto: all signs that the RTO expiry was spurious, joined by +: frto (data "
             "sent once before the expiry arrived after it), eifel (the echoed timestamp is older "
             "than the retransmission's) or dsack (its data arrived twice). Null without a sign",

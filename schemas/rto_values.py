@@ -1,7 +1,5 @@
 """rto_values: the retransmission timeouts of servers over time."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 RTO_VALUES = Table(
@@ -10,7 +8,7 @@ RTO_VALUES = Table(
     "connection gets a new row when its RTO has changed by 1/32 or more. Its date is the "
     "date on which the connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column("flow_id", "int64", "the connection, as in flows", required=True),
         Column(
             "ts",
             TIMESTAMP,
@@ -20,7 +18,7 @@ RTO_VALUES = Table(
         ),
         Column(
             "rto",
-            pa.float64(),
+            "double",
             "the RTO, computed from the RTTs that the server measured",
             "s",
             "RFC 6298",
@@ -28,27 +26,27 @@ RTO_VALUES = Table(
         ),
         Column(
             "duration",
-            pa.float64(),
+            "double",
             "time until the connection's next row, or until its last packet",
             "s",
             required=True,
         ),
         Column(
             "rtt",
-            pa.float64(),
+            "double",
             "latest RTT on the access side at that time (rtt_samples). Null before the first",
             "s",
         ),
         Column(
             "backed_off",
-            pa.bool_(),
+            "bool",
             "true: the RTO was doubled after an RTO expiry; false: a new RTT sample changed it",
             source="RFC 6298, 5.5",
             required=True,
         ),
         Column(
             "rule",
-            pa.string(),
+            "string",
             "how the server computes the RTO, inferred from the times of its expiries: linux (one "
             "RTT sample an ACK, maximum deviation over a round trip) or rfc6298 (one RTT sample a "
             "round trip)",

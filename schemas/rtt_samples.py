@@ -1,12 +1,10 @@
 """rtt_samples: RTT samples of transfers, on both sides of Gi."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 DELAYED = Column(
     "delayed",
-    pa.bool_(),
+    "bool",
     "whether the ACK may be a delayed ACK: it answers a single segment",
     source="RFC 9293, 3.8.6.3",
     required=True,
@@ -19,7 +17,7 @@ RTT_SAMPLES = Table(
     "of two. The quantiles in flows are of all samples. Its date is the date on which the "
     "connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column("flow_id", "int64", "the connection, as in flows", required=True),
         Column(
             "ts",
             TIMESTAMP,
@@ -29,14 +27,14 @@ RTT_SAMPLES = Table(
         ),
         Column(
             "side",
-            pa.string(),
+            "string",
             "access (from a data packet at Gi to the ACK that answers it) or internet (from an "
             "ACK at Gi to the first data that it let the server send)",
             required=True,
         ),
         Column(
             "rtt",
-            pa.float64(),
+            "double",
             "the RTT. Data that was sent twice gives one only if a timestamp shows which "
             "transmission the ACK answers",
             "s",
@@ -45,7 +43,7 @@ RTT_SAMPLES = Table(
         ),
         Column(
             "flight",
-            pa.int64(),
+            "int64",
             "bytes in flight when the data packet passed Gi, its own included. Null on the "
             "Internet side",
             "B",

@@ -1,7 +1,5 @@
 """sessions: what Zeek's conn, http and ssl logs report about a connection."""
 
-import pyarrow as pa
-
 from schemas.table import Column, Table
 
 SESSIONS = Table(
@@ -9,22 +7,22 @@ SESSIONS = Table(
     row="one connection that Zeek's conn, http or ssl log describes. Its date is the date on "
     "which the connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column("flow_id", "int64", "the connection, as in flows", required=True),
         Column(
             "service",
-            pa.string(),
+            "string",
             "protocols that Zeek recognized, by Zeek's names, comma-separated. Null if it "
             "recognized none",
         ),
-        Column("requests", pa.int64(), "HTTP requests. Null if http.log has none"),
+        Column("requests", "int64", "HTTP requests. Null if http.log has none"),
         Column(
             "responses",
-            pa.int64(),
+            "int64",
             "HTTP requests that got a final status. Null if http.log has no request",
         ),
         Column(
             "request_response",
-            pa.bool_(),
+            "bool",
             "whether the connection has exactly one HTTP request and its response. False also if "
             "ssl.log shows that TLS was not established. Null if the logs show no request",
             source="INFOCOM VI.A",

@@ -1,7 +1,5 @@
 """stalls: silences that are longer than the timing of their connection explains."""
 
-import pyarrow as pa
-
 from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 STALLS = Table(
@@ -10,7 +8,7 @@ STALLS = Table(
     "whichever is less, or that is a flush (see interruption). Its date is the date on "
     "which the connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column("flow_id", "int64", "the connection, as in flows", required=True),
         Column(
             "start_ts",
             TIMESTAMP,
@@ -27,7 +25,7 @@ STALLS = Table(
         ),
         Column(
             "class",
-            pa.string(),
+            "string",
             "why: data_unavailable (the server had nothing to send), client_idle (all data was "
             "acknowledged and the mobile had not requested more), zero_window (the window was "
             "closed), packet_delay (an ACK came late). If a retransmission ended the stall: "
@@ -41,7 +39,7 @@ STALLS = Table(
         ),
         Column(
             "interruption",
-            pa.string(),
+            "string",
             "effect of the mobile network on the link, if one shows. Nothing came from the mobile "
             "during the stall, and either the data in flight arrived late (pause: a reselection "
             "or a handover), or its first part was lost and the rest arrived (flush: a "
@@ -50,31 +48,29 @@ STALLS = Table(
         ),
         Column(
             "ended_by",
-            pa.string(),
+            "string",
             "end that ended the stall: mobile (by an ACK or a request) or server (by a "
             "retransmission or new data)",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
             required=True,
         ),
-        Column(
-            "segments", pa.int64(), "segments in flight at its start", "segments", required=True
-        ),
+        Column("segments", "int64", "segments in flight at its start", "segments", required=True),
         Column(
             "lost",
-            pa.int64(),
+            "int64",
             "segments of these that were lost on the access side. Null if not known",
             "segments",
             "INFOCOM V",
         ),
         Column(
             "lost_run",
-            pa.int64(),
+            "int64",
             "maximum number of consecutive segments among the lost ones. Null if not known",
             "segments",
         ),
         Column(
             "arrived_after",
-            pa.int64(),
+            "int64",
             "segments sent after that run that arrived. Some, if a buffer was flushed: the "
             "segments that it would send next are lost. None, if a buffer was full: the segments "
             "that arrive at it are lost. Null if no segment was lost, or if that is not known",
@@ -82,14 +78,14 @@ STALLS = Table(
         ),
         Column(
             "recovery",
-            pa.float64(),
+            "double",
             "time from the start of the stall until all data in flight then is acknowledged. Null "
             "if it never is",
             "s",
         ),
         Column(
             "slow_start",
-            pa.bool_(),
+            "bool",
             "whether an RTO expiry ended the stall, so that the server is in slow start",
             source="RFC 5681, 3.1",
             required=True,

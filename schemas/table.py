@@ -1,11 +1,14 @@
 """The definition of a table by its columns, and the schemas that derive from it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA = "DELTA_BINARY_PACKED"
@@ -16,7 +19,16 @@ ZSTD, UNCOMPRESSED = "zstd", "none"
 WRITE_BATCH_SIZE = 1 << 14
 """Values that Parquet's writer takes at a time: its default of 1,024 takes 1.05 times as long."""
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP = "timestamp[us, tz=UTC]"
+"""Name of the type of times."""
+SIGNED = {
+    "uint8": "int32",
+    "uint16": "int32",
+    "uint32": "int64",
+    "list<item: uint32>": "list<item: int64>",
+}
+"""The signed type that holds the values of an unsigned type, by the names of both."""
+
 CATALOG_NAME = "giscope"
 """Name of the tables' catalog in engines that have several catalogs."""
 
@@ -25,7 +37,8 @@ CATALOG_NAME = "giscope"
 class Column:
     """One column of a table.
 
-    type: the type of its values, as in the logs that they are parsed from.
+    type: the name of the type of its values, as in the logs that they are parsed from (see
+    arrow_types.py).
     meaning: the definition, which `giscope schema` prints.
     unit: the unit of its values.
     source: the section of the paper, or the RFC, that defines it.
@@ -36,7 +49,7 @@ class Column:
     """
 
     name: str
-    type: pa.DataType
+    type: str
     meaning: str
     unit: str = ""
     source: str = ""
@@ -47,18 +60,18 @@ class Column:
     """True if its values are below 2^31, whatever the type."""
 
     @property
-    def stored_type(self) -> pa.DataType:
-        """The type in files and for readers: signed.
+    def stored_type(self) -> str:
+        """The name of the type in files and for readers: signed.
 
         Iceberg, Spark and Java have signed integers only. For a condition on unsigned integers,
         Spark's Iceberg reader silently finds no rows.
         """
-        return pa.int32() if self.fits_int32 else _signed(self.type)
+        return "int32" if self.fits_int32 else SIGNED.get(self.type, self.type)
 
     @property
     def parquet_encoding(self) -> str:
         """The encoding of the column in Parquet."""
-        return self.encoding or (PLAIN if pa.types.is_floating(self.type) else DICTIONARY)
+        return self.encoding or (PLAIN if self.type == "double" else DICTIONARY)
 
     @property
     def comment(self) -> str:
@@ -68,8 +81,8 @@ class Column:
 
 
 PARTITION_COLUMNS = (
-    Column("network", pa.string(), "the network's name in the networks file", required=True),
-    Column("date", pa.date32(), "UTC day", required=True),
+    Column("network", "string", "the network's name in the networks file", required=True),
+    Column("date", "date32[day]", "UTC day", required=True),
 )
 
 
@@ -113,6 +126,8 @@ class Table:
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:
         """The columns stored in each file, with strings as dictionaries: for many rows."""
+        import pyarrow as pa  # here, because `giscope schema` does without
+
         return pa.schema(
             [
                 field.with_type(pa.dictionary(pa.int32(), pa.string()))
@@ -146,20 +161,18 @@ class Table:
 
 def _parquet_paths(column: Column) -> list[str]:
     """Return a column's paths in Parquet, which stores elements, keys and values as columns."""
-    if pa.types.is_list(column.type):
+    if column.type.startswith("list<"):
         return [f"{column.name}.list.element"]
-    if pa.types.is_map(column.type):
+    if column.type.startswith("map<"):
         return [f"{column.name}.key_value.{part}" for part in ("key", "value")]
     return [column.name]
 
 
 def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(c.name, c.stored_type, nullable=not c.required) for c in columns])
+    import pyarrow as pa  # here, because `giscope schema` does without
 
+    from schemas.arrow_types import ARROW_TYPES
 
-def _signed(type_: pa.DataType) -> pa.DataType:
-    """Return a signed type for an unsigned one, and other types unchanged."""
-    if pa.types.is_list(type_):
-        return pa.list_(_signed(type_.value_type))
-    wider = {pa.uint8(): pa.int32(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-    return wider.get(type_, type_)
+    return pa.schema(
+        [pa.field(c.name, ARROW_TYPES[c.stored_type], nullable=not c.required) for c in columns]
+    )

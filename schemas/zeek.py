@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from schemas.arrow_types import ARROW_TYPES
 from schemas.packets import PACKETS
 from schemas.table import TIMESTAMP, Column
 
 COLUMNS_SCRIPT = Path(__file__).parents[1] / "zeek_scripts/scripts/columns.zeek"
 
-ADDRESS = pa.dictionary(pa.int32(), pa.string())
-PORT = pa.uint16()
+ADDRESS = "dictionary<values=string, indices=int32, ordered=0>"
+PORT = "uint16"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Log:
     @cached_property
     def fields(self) -> dict[str, pa.DataType]:
         """The Arrow types by field name."""
-        return {column.name: column.type for column in self.columns}
+        return {column.name: ARROW_TYPES[column.type] for column in self.columns}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
@@ -80,16 +81,16 @@ ACCOUNTING_LOG = Log(
         _address("nas", "address of the sender"),
         Column(
             "status",
-            pa.uint8(),
+            "uint8",
             "Acct-Status-Type; 0 for an Access-Accept",
             source="RFC 2866, 5.1",
             required=True,
         ),
-        Column("session", pa.string(), "Acct-Session-Id"),
+        Column("session", "string", "Acct-Session-Id"),
         _address("address", "Framed-IP-Address", required=False),
-        Column("subscriber", pa.string(), "IMSI, Calling-Station-Id or User-Name"),
-        Column("session_time", pa.uint32(), "Acct-Session-Time", "s"),
-        Column("delay", pa.uint32(), "Acct-Delay-Time", "s"),
+        Column("subscriber", "string", "IMSI, Calling-Station-Id or User-Name"),
+        Column("session_time", "uint32", "Acct-Session-Time", "s"),
+        Column("delay", "uint32", "Acct-Delay-Time", "s"),
     ),
     ("status", "session", "nas"),
     by_giscope=True,
@@ -99,13 +100,11 @@ MONITOR_LOG = Log(
     "giscope_monitor",
     (
         Column("ts", TIMESTAMP, "time since which the packets are counted", required=True),
-        Column("peer", pa.string(), "name of the Zeek process"),
-        Column(
-            "received", pa.int64(), "packets that Zeek got since the previous row", required=True
-        ),
-        Column("dropped", pa.int64(), "packets that Zeek did not get", required=True),
-        Column("acks", pa.int64(), "acknowledgments of data", required=True),
-        Column("gaps", pa.int64(), "acknowledgments of data that Zeek did not see", required=True),
+        Column("peer", "string", "name of the Zeek process"),
+        Column("received", "int64", "packets that Zeek got since the previous row", required=True),
+        Column("dropped", "int64", "packets that Zeek did not get", required=True),
+        Column("acks", "int64", "acknowledgments of data", required=True),
+        Column("gaps", "int64", "acknowledgments of data that Zeek did not see", required=True),
     ),
     ("received", "dropped", "gaps"),
     by_giscope=True,
@@ -122,9 +121,9 @@ CONN_LOG = Log(
     "conn",
     (
         *_CONNECTION,
-        Column("proto", pa.string(), "transport protocol", required=True),
-        Column("service", pa.string(), "protocols that Zeek recognized"),
-        Column("duration", pa.float64(), "time from the first packet to the last", "s"),
+        Column("proto", "string", "transport protocol", required=True),
+        Column("service", "string", "protocols that Zeek recognized"),
+        Column("duration", "double", "time from the first packet to the last", "s"),
     ),
     ("conn_state", "proto"),
 )
@@ -132,15 +131,15 @@ HTTP_LOG = Log(
     "http",
     (
         *_CONNECTION,
-        Column("trans_depth", pa.int64(), "number of the request in its connection", required=True),
-        Column("method", pa.string(), "method of the request"),
-        Column("status_code", pa.int64(), "status of the final response"),
+        Column("trans_depth", "int64", "number of the request in its connection", required=True),
+        Column("method", "string", "method of the request"),
+        Column("status_code", "int64", "status of the final response"),
     ),
     ("trans_depth", "request_body_len"),
 )
 SSL_LOG = Log(
     "ssl",
-    (*_CONNECTION, Column("established", pa.bool_(), "whether the handshake succeeded")),
+    (*_CONNECTION, Column("established", "bool", "whether the handshake succeeded")),
     ("established", "resumed"),
 )
 RADIUS_LOG = Log(
@@ -148,33 +147,29 @@ RADIUS_LOG = Log(
     (
         Column("ts", TIMESTAMP, "time of the event", required=True),
         _address("id.orig_h", "the access server"),
-        Column("username", pa.string(), "User-Name"),
-        Column("mac", pa.string(), "Calling-Station-Id"),
+        Column("username", "string", "User-Name"),
+        Column("mac", "string", "Calling-Station-Id"),
         _address("framed_addr", "Framed-IP-Address", required=False),
-        Column("result", pa.string(), "success, failed or unknown"),
+        Column("result", "string", "success, failed or unknown"),
     ),
     ("username", "result"),
 )
 LOGS = (PACKET_LOG, ACCOUNTING_LOG, MONITOR_LOG, CONN_LOG, HTTP_LOG, SSL_LOG, RADIUS_LOG)
 
 
+ZEEK_TYPES = {
+    ADDRESS: "addr",
+    TIMESTAMP: "time",
+    "bool": "bool",
+    "list<item: uint32>": "vector of count",
+    "string": "string",
+    **dict.fromkeys(("int32", "int64", "uint8", "uint16", "uint32"), "count"),
+}
+
+
 def zeek_type(column: Column) -> str:
-    """Return the Zeek type that holds a column's values."""
-    if column.type == ADDRESS:
-        return "addr"
-    if column.name.endswith("_port"):
-        return "port"
-    if pa.types.is_timestamp(column.type):
-        return "time"
-    if pa.types.is_boolean(column.type):
-        return "bool"
-    if pa.types.is_list(column.type):
-        return "vector of count"
-    if pa.types.is_integer(column.type):
-        return "count"
-    if pa.types.is_string(column.type):
-        return "string"
-    raise TypeError(f"{column.name}: no Zeek type for {column.type}")
+    """Return the Zeek type that holds a column's values. Raises KeyError if there is none."""
+    return "port" if column.name.endswith("_port") else ZEEK_TYPES[column.type]
 
 
 def _record(name: str, log: Log) -> list[str]:

@@ -52,7 +52,7 @@ def _rows(table: Table) -> list[Sequence[str]]:
     return [
         (
             column.name,
-            str(column.stored_type),
+            column.stored_type,
             column.unit,
             "" if column.required else "yes",
             column.meaning,

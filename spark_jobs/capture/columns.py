@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import PACKETS
+from schemas.arrow_types import ARROW_TYPES
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import PacketBatch
 from spark_jobs.capture.users import AddressNames, UserKeys
@@ -31,7 +32,9 @@ COLUMNS = tuple(
 )
 """Columns that are copied from rows without change."""
 _STORED_TYPES = {
-    c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.stored_type
+    c.name: ARROW_TYPES[c.stored_type].to_pandas_dtype()
+    for c in PACKETS.columns
+    if c.type != c.stored_type
 }
 _FLAG_OF_COLUMN = {name: flag for flag, names in decode.NUMERIC_COLUMNS.items() for name in names}
 _FLAGS = (*decode.NUMERIC_COLUMNS, *decode.BOOLEAN_COLUMNS.values(), decode.HAS_SACK)

@@ -16,27 +16,23 @@ file's `min_users` leaves out small groups, and `suppressed_groups` counts them.
 Mart columns are in `<figure>/mart.py`, beside the SQL that makes them.
 """
 
-import pyarrow as pa
-
 from schemas import Column
 
 
 def place_and_time(event: str = "the connection starts") -> tuple[Column, ...]:
     """Return the columns of place and time; event: what happens in the local hour."""
     return (
-        Column(
-            "country", pa.string(), "country code of the network, ISO 3166 alpha-2", required=True
-        ),
+        Column("country", "string", "country code of the network, ISO 3166 alpha-2", required=True),
         Column(
             "access",
-            pa.string(),
+            "string",
             "access technology: gprs, edge, umts, lte, nr, dialup, ...",
             required=True,
         ),
-        Column("hour", pa.int32(), f"local hour in which {event}", "h", required=True),
+        Column("hour", "int32", f"local hour in which {event}", "h", required=True),
         Column(
             "period",
-            pa.string(),
+            "string",
             "peak, off_peak or other, by the network's local hours",
             source="INFOCOM III.B",
             required=True,
@@ -46,13 +42,13 @@ def place_and_time(event: str = "the connection starts") -> tuple[Column, ...]:
 
 PLACE_AND_TIME = place_and_time()
 
-FLOW_COUNT = Column("flows", pa.int64(), "number of connections", "connections", required=True)
+FLOW_COUNT = Column("flows", "int64", "number of connections", "connections", required=True)
 
-SECONDS_BIN = Column("bin", pa.float64(), "lower edge of the histogram bin", "s", required=True)
+SECONDS_BIN = Column("bin", "double", "lower edge of the histogram bin", "s", required=True)
 
 RATE_BIN = Column(
     "bin",
-    pa.int32(),
+    "int32",
     "hundred times the natural logarithm of the rate in bit/s, rounded down: bins of 1 %",
     required=True,
 )
@@ -73,7 +69,7 @@ USER_COUNT = user_count("bit_or(user_groups)", "list(user_numbers)")
 
 USER_GROUP = Column(
     "user_group",
-    pa.int32(),
+    "int32",
     "the user's number, by a hash, on a day on which the network has at most "
     f"{MAX_USERS_WITH_NUMBERS:,} users; else one of {GROUPS} user groups: that number modulo "
     f"{GROUPS}. What happens to one user is alike, so the spread of the groups shows how certain a "
@@ -84,14 +80,14 @@ USER_GROUP = Column(
 USER_GROUPS = (
     Column(
         "user_groups",
-        pa.int64(),
+        "int64",
         f"bits of the users in the row, by their numbers modulo {GROUPS}; bit_count(bit_or("
         "user_groups)) is at most the number of users",
         required=True,
     ),
     Column(
         "user_numbers",
-        pa.list_(pa.int32()),
+        "list<item: int32>",
         "numbers of the users in the row (user_group of other marts). Null on days on which the "
         f"network has more than {MAX_USERS_WITH_NUMBERS:,} users. {USER_COUNT} is the number of "
         "users, or a lower bound if there are such days",
@@ -110,7 +106,7 @@ def common_user_group(rows: str) -> str:
 
 COUNTED_BYTES = Column(
     "counted",
-    pa.string(),
+    "string",
     "bytes that the rate counts: passed (IP bytes that passed Gi, as in the paper, "
     "lost ones and the first packet included) or arrived (IP bytes that reached the "
     "mobile, flows.…_received). Every transfer has a row of each, so choose one",
@@ -120,19 +116,19 @@ COUNTED_BYTES = Column(
 
 def connection_count(name: str, meaning: str) -> Column:
     """Return a column with a number of connections."""
-    return Column(name, pa.int64(), meaning, "connections", required=True)
+    return Column(name, "int64", meaning, "connections", required=True)
 
 
 def sum_of(name: str, meaning: str, unit: str) -> Column:
     """Return the column `name`_sum, a sum of values."""
-    return Column(f"{name}_sum", pa.float64(), f"sum of the {meaning}", unit, required=True)
+    return Column(f"{name}_sum", "double", f"sum of the {meaning}", unit, required=True)
 
 
 OPTIONS = (
-    Column("sack", pa.bool_(), "whether both SYNs permit SACK. Null if a SYN was not seen"),
+    Column("sack", "bool", "whether both SYNs permit SACK. Null if a SYN was not seen"),
     Column(
         "timestamps",
-        pa.bool_(),
+        "bool",
         "whether both directions have timestamps. Null if one was not seen",
     ),
 )
@@ -149,4 +145,4 @@ def log_bin(name: str, value: str, null: str = "") -> Column:
     )
     if null:
         meaning += f". Null if {null}"
-    return Column(name, pa.int32(), meaning, required=not null)
+    return Column(name, "int32", meaning, required=not null)

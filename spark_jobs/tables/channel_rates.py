@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from schemas import CHANNEL_RATES, TIMESTAMP
+from schemas import CHANNEL_RATES
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.channel_rate import Saturation, channel_rates
 from spark_jobs.tables.rows import dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
@@ -24,8 +25,8 @@ def rows(partition: UserPartition) -> pa.Table:
         {
             "flow_id": pa.array(partition.flow_ids[periods.connection]),
             "user": dictionary(connections.user[periods.connection], partition.names.users),
-            "start_ts": pa.array(periods.start_ts).cast(TIMESTAMP),
-            "end_ts": pa.array(periods.end_ts).cast(TIMESTAMP),
+            "start_ts": pa.array(periods.start_ts).cast(ARROW_TIMESTAMP),
+            "end_ts": pa.array(periods.end_ts).cast(ARROW_TIMESTAMP),
             "ip_bytes": pa.array(periods.ip_bytes),
             "rate": pa.array(periods.rate),
         },

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import FLOWS, TIMESTAMP
+from schemas import FLOWS
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators import resets, setup
 from spark_jobs.estimators.coverage import BOTH, DIRECTIONS, acked_unseen_bytes
 from spark_jobs.estimators.delay_spikes import delay_spikes
@@ -64,8 +65,8 @@ def _identity(partition: UserPartition) -> Columns:
         "user_port": pa.array(connections.user_port),
         "server": dictionary(connections.server, partition.names.servers),
         "server_port": pa.array(connections.server_port),
-        "start_ts": pa.array(connections.start_ts).cast(TIMESTAMP),
-        "end_ts": pa.array(connections.end_ts).cast(TIMESTAMP),
+        "start_ts": pa.array(connections.start_ts).cast(ARROW_TIMESTAMP),
+        "end_ts": pa.array(connections.end_ts).cast(ARROW_TIMESTAMP),
     }
 
 

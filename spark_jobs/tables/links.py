@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import LINKS, TIMESTAMP
+from schemas import LINKS
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
@@ -16,7 +17,7 @@ def rows(partition: UserPartition) -> pa.Table:
         LINKS,
         {
             "user": dictionary(user_links["user"], partition.names.users),
-            "hour": column(user_links, "hour").cast(TIMESTAMP),
+            "hour": column(user_links, "hour").cast(ARROW_TIMESTAMP),
             "rtt_samples": column(user_links, "rtt_samples"),
             "rtt_min": column(user_links, "rtt_min", known),
             "rtt_median": column(user_links, "rtt_median", known),

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import LOSSES, TIMESTAMP
+from schemas import LOSSES
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.loss import evidence, verdict
 from spark_jobs.tables.rows import dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
@@ -29,7 +30,7 @@ def _access(partition: UserPartition) -> pa.Table:
             "side": dictionary(np.zeros(len(lost), np.int32), SIDES),
             "capture": dictionary(packets.capture[place], partition.names.captures),
             "frame": pa.array(packets.frame[place]),
-            "ts": pa.array(segments.ts[lost]).cast(TIMESTAMP),
+            "ts": pa.array(segments.ts[lost]).cast(ARROW_TIMESTAMP),
             "seq": pa.array(segments.seq[lost]),
             "payload_len": pa.array(segments.payload_len[lost].astype(np.int64)),
             "probability": measured(access.probability[lost].astype(float)),
@@ -49,7 +50,7 @@ def _internet(partition: UserPartition) -> pa.Table:
             "side": dictionary(np.ones(len(lost), np.int32), SIDES),
             "capture": pa.nulls(len(lost), pa.dictionary(pa.int32(), pa.string())),
             "frame": pa.nulls(len(lost), pa.int64()),
-            "ts": pa.array(np.ascontiguousarray(lost["missed_at"])).cast(TIMESTAMP),
+            "ts": pa.array(np.ascontiguousarray(lost["missed_at"])).cast(ARROW_TIMESTAMP),
             "seq": pa.array(low.astype(np.uint32)),
             "payload_len": pa.array(size),
             "probability": pa.array(np.ascontiguousarray(lost["probability"])),

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import PAGES, TIMESTAMP
+from schemas import PAGES
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.links import rates_at
 from spark_jobs.estimators.pages import pages
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
@@ -20,8 +21,8 @@ def rows(partition: UserPartition) -> pa.Table:
         PAGES,
         {
             "user": dictionary(bursts["user"], partition.names.users),
-            "start_ts": column(bursts, "start").cast(TIMESTAMP),
-            "end_ts": column(bursts, "end").cast(TIMESTAMP),
+            "start_ts": column(bursts, "start").cast(ARROW_TIMESTAMP),
+            "end_ts": column(bursts, "end").cast(ARROW_TIMESTAMP),
             "connections": column(bursts, "connections"),
             "parallel": column(bursts, "parallel"),
             "ip_bytes": column(bursts, "ip_bytes"),

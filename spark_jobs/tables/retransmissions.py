@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import RETRANSMISSIONS, TIMESTAMP
+from schemas import RETRANSMISSIONS
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.loss.missing_d_sacks import lacks_d_sack
 from spark_jobs.estimators.loss.verdict import retransmissions
 from spark_jobs.estimators.sender import acks, transmissions
@@ -43,7 +44,7 @@ def rows(partition: UserPartition) -> pa.Table:
             "original_frame": pa.array(
                 packets.frame[segments.place[original]], mask=~original_seen
             ),
-            "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
+            "ts": pa.array(segments.ts[at]).cast(ARROW_TIMESTAMP),
             "needed": pa.array(needed | ~original_seen, mask=~decided | ~has_old_data),
             "cause": dictionary(cause, transmissions.CAUSES, cause != transmissions.ORIGINAL),
             "new_data": pa.array(new_data),

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from schemas import RTO_VALUES, TIMESTAMP
+from schemas import RTO_VALUES
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.sender import rtt_sampling, timeouts, timer
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
@@ -21,7 +22,7 @@ def rows(partition: UserPartition) -> pa.Table:
         RTO_VALUES,
         {
             "flow_id": pa.array(partition.flow_ids[known_rtos["connection"]]),
-            "ts": column(known_rtos, "ts").cast(TIMESTAMP),
+            "ts": column(known_rtos, "ts").cast(ARROW_TIMESTAMP),
             "rto": column(known_rtos, "rto"),
             "duration": pa.array(
                 timeouts.durations_us(known_rtos, partition.connections.end_ts) / 1e6

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from schemas import RTT_SAMPLES, TIMESTAMP
+from schemas import RTT_SAMPLES
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.sender import rtt_sampling
 from spark_jobs.tables.rows import column, dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
@@ -15,7 +16,7 @@ def rows(partition: UserPartition) -> pa.Table:
         RTT_SAMPLES,
         {
             "flow_id": pa.array(partition.flow_ids[known_samples["connection"]]),
-            "ts": column(known_samples, "ts").cast(TIMESTAMP),
+            "ts": column(known_samples, "ts").cast(ARROW_TIMESTAMP),
             "side": dictionary(known_samples["side"], rtt_sampling.SIDES),
             "rtt": pa.array(known_samples["rtt"] / 1e6),
             "flight": column(known_samples, "flight", known_samples["side"] == rtt_sampling.ACCESS),

@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from schemas import STALLS, TIMESTAMP
+from schemas import STALLS
+from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators.sender import stall_classes, transmissions
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.tables.rows import column, dictionary, table_of
@@ -30,8 +31,8 @@ def rows(partition: UserPartition) -> pa.Table:
         STALLS,
         {
             "flow_id": pa.array(partition.flow_ids[silences["connection"]]),
-            "start_ts": column(silences, "start").cast(TIMESTAMP),
-            "end_ts": column(silences, "end").cast(TIMESTAMP),
+            "start_ts": column(silences, "start").cast(ARROW_TIMESTAMP),
+            "end_ts": column(silences, "end").cast(ARROW_TIMESTAMP),
             "class": dictionary(_classes(partition, silences, lost), stall_classes.CLASSES),
             "interruption": dictionary(
                 interruption,

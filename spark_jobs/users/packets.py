@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import PACKETS
+from schemas.arrow_types import ARROW_TYPES
 from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
@@ -176,7 +177,9 @@ def _read_columns(
     """
     groups, places = zip(*parts, strict=True)
     count = sum(np.count_nonzero(target >= 0) for target in places)
-    types = {c.name: c.type.to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS}
+    types = {
+        c.name: ARROW_TYPES[c.type].to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS
+    }
     types |= dict.fromkeys(PRESENCE_COLUMNS, np.bool_)
     types |= {"mss": np.uint16, "window_scale": np.int16, "capture": np.int32}
     types |= {"sack_at": np.int64, "sack_count": np.uint8}

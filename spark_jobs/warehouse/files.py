@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from schemas import Table
+from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.units import Content, content_of
@@ -174,7 +175,7 @@ def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table
         rows = rows.rename_columns([renamed.get(name, name) for name in rows.column_names])
     for column in table.columns:
         if column.name in names and column.name not in rows.column_names:
-            filler = pa.scalar(0 if column.required else None).cast(column.type)
+            filler = pa.scalar(0 if column.required else None).cast(ARROW_TYPES[column.type])
             rows = rows.append_column(column.name, pa.repeat(filler, len(rows)))
     return rows.select(names)
 

@@ -69,6 +69,7 @@ from pyiceberg.types import (
 )
 
 from schemas import Table
+from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import File, FileChanges
@@ -208,7 +209,7 @@ def schema_of(table: Table) -> Schema:
         NestedField(
             next(ids),
             column.name,
-            _iceberg_type(column.stored_type, ids),
+            _iceberg_type(ARROW_TYPES[column.stored_type], ids),
             False,
             doc=column.comment,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from schemas import PARTITION_COLUMNS, Table
+from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs import view_sql
 from spark_jobs.errors import UserError
@@ -108,7 +109,7 @@ def view_of(table: Table, files: Iterable[Path]) -> View:
         )
         group.names.append(name)
     partitions, columns = (
-        [Column(c.name, sql_type(c.stored_type), c.comment) for c in columns]
+        [Column(c.name, sql_type(ARROW_TYPES[c.stored_type]), c.comment) for c in columns]
         for columns in (table.partitions, table.columns)
     )
     row = f"one row is {table.row}"

@@ -5,7 +5,6 @@ import datetime
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -17,7 +16,7 @@ from spark_jobs.figures.numbers import FILTERS_MARK, Numbers, Ratio, mean
 from spark_jobs.figures.sql_functions import register
 
 DAY = datetime.date(2004, 3, 1)
-SUMS = Table("sums", "a row", (Column("user_group", pa.int32(), "a group"),))
+SUMS = Table("sums", "a row", (Column("user_group", "int32", "a group"),))
 NUMBERS = Numbers(
     SUMS,
     [Ratio("share", "share", "part"), mean("mean", "mean", "total", Unit("s"), "weight", "flows")],

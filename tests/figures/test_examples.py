@@ -125,7 +125,7 @@ def mart_sums(connection: duckdb.DuckDBPyConnection, mart: Table, names: list[st
 
 def sums_of(mart: Table) -> set[str]:
     """Return the names of the mart's counts and sums."""
-    numbers = {c.name for c in mart.columns if c.type in (pa.int64(), pa.float64())}
+    numbers = {c.name for c in mart.columns if c.type in ("int64", "double")}
     return numbers - {"bin", *mart.group_columns}
 
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
@@ -65,7 +64,7 @@ def test_every_column_is_read(demo):
     spark, duck = spark_session(), demo.warehouse.connect()
     register(spark, demo.warehouse)
     for name, table in TABLES.items():
-        scalar = [c.name for c in table.columns if not pa.types.is_nested(c.type)]
+        scalar = [c.name for c in table.columns if c.type[-1] != ">"]
         largest = "select {} from {}"
         in_spark = largest.format(", ".join(f"max(`{column}`)" for column in scalar), name)
         in_duck = largest.format(", ".join(f'max("{column}")' for column in scalar), name)

@@ -1,7 +1,5 @@
 """The columns of the mart channel_rate_coverage."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP, connection_count
 
@@ -13,7 +11,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "window_class",
-            pa.string(),
+            "string",
             "low, med or high, as in flows. Null if the window is not known",
         ),
         USER_GROUP,
@@ -21,14 +19,14 @@ MART = Table(
         connection_count("flows_with_rate", "of these, connections with a period in channel_rates"),
         Column(
             "ip_bytes",
-            pa.int64(),
+            "int64",
             "IP bytes to the mobile, of all connections",
             "B",
             required=True,
         ),
         Column(
             "ip_bytes_with_rate",
-            pa.int64(),
+            "int64",
             "IP bytes to the mobile, of connections with a period in channel_rates",
             "B",
             required=True,

@@ -1,7 +1,5 @@
 """The columns of the mart distributions."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import PLACE_AND_TIME, USER_GROUP
 
@@ -14,7 +12,7 @@ MART = Table(
         *(column for column in PLACE_AND_TIME if column.name != "hour"),
         Column(
             "measure",
-            pa.string(),
+            "string",
             "setup_delay, rtt_access, rtt_internet, throughput, throughput_received, "
             "user_throughput or user_throughput_received, as in flows; channel_rate; or "
             "rtt_max or queue_s, as in links, with one sample for each user and hour",
@@ -22,7 +20,7 @@ MART = Table(
         ),
         Column(
             "category",
-            pa.string(),
+            "string",
             "of setup_delay: single (one SYN and one SYN ACK) or repeated, with or without "
             "background traffic; of the user throughputs: the third of background traffic, as "
             "in fig13_user_throughput. Else empty",
@@ -31,26 +29,26 @@ MART = Table(
         USER_GROUP,
         Column(
             "bin",
-            pa.int32(),
+            "int32",
             "fifty times the natural logarithm of the value in s or bit/s, rounded down",
             required=True,
         ),
-        Column("samples", pa.int64(), "number of samples", "samples", required=True),
+        Column("samples", "int64", "number of samples", "samples", required=True),
         Column(
             "weight",
-            pa.float64(),
+            "double",
             "sum of their weights: of channel_rate, the seconds for which it was measured; "
             "else 1 for each sample",
             required=True,
         ),
         Column(
             "weighted_sum",
-            pa.float64(),
+            "double",
             "sum of weight times value, in s or bit/s",
             required=True,
         ),
-        Column("lowest", pa.float64(), "smallest value, in s or bit/s"),
-        Column("highest", pa.float64(), "largest value, in s or bit/s"),
+        Column("lowest", "double", "smallest value, in s or bit/s"),
+        Column("highest", "double", "largest value, in s or bit/s"),
     ),
     group_columns=("period", "measure", "category"),
 )

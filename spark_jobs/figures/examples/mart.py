@@ -1,7 +1,5 @@
 """The columns of the mart examples."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import PLACE_AND_TIME
 
@@ -12,24 +10,24 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "kind",
-            pa.string(),
+            "string",
             "limit or stall. The example of a limit is one of the connections that this limit "
             "held up longer than other limits (flows.limited_by)",
             required=True,
         ),
         Column(
             "cause",
-            pa.string(),
+            "string",
             "the limit, as in flows.limited_by, or the class of the stalls",
             required=True,
         ),
         Column(
             "flow_id",
-            pa.int64(),
+            "int64",
             "the connection, as in flows, for `giscope why` and `giscope plot`",
             required=True,
         ),
-        Column("held_up", pa.float64(), "total time for which it was held up", "s", required=True),
+        Column("held_up", "double", "total time for which it was held up", "s", required=True),
     ),
     group_columns=("hour", "kind", "cause"),
 )

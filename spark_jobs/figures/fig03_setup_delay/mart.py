@@ -1,7 +1,5 @@
 """The columns of the mart fig03_setup_delay."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, SECONDS_BIN, USER_GROUPS
 
@@ -12,14 +10,14 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "single",
-            pa.bool_(),
+            "bool",
             "whether the set-up had one SYN and one SYN ACK",
             source="INFOCOM III.A",
             required=True,
         ),
         Column(
             "background",
-            pa.bool_(),
+            "bool",
             "whether the user had background traffic before or during the set-up "
             "(flows.setup_background)",
             source="INFOCOM III.A",
@@ -28,7 +26,7 @@ MART = Table(
         SECONDS_BIN,
         FLOW_COUNT,
         *USER_GROUPS,
-        Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
+        Column("delay_sum", "double", "sum of their set-up delays", "s", required=True),
     ),
     group_columns=("hour", "single", "background"),
 )

@@ -1,7 +1,5 @@
 """The columns of the mart fig05_setup_tree."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP, connection_count
 
@@ -10,20 +8,20 @@ MART = Table(
     "the connections of one leaf of the set-up tree (Fig. 5)",
     (
         *PLACE_AND_TIME,
-        Column("setup_class", pa.string(), "set-up category, as in flows", required=True),
+        Column("setup_class", "string", "set-up category, as in flows", required=True),
         Column(
             "setup_retransmission",
-            pa.string(),
+            "string",
             "of slight_problem: as in flows. Null for other categories",
         ),
         Column(
             "setup_reset",
-            pa.bool_(),
+            "bool",
             "of serious_problem: whether an RST ended the set-up. Null for other categories",
         ),
         Column(
             "reset_by",
-            pa.string(),
+            "string",
             "of a set-up that an RST ended (refused, or serious_problem with setup_reset): "
             "sender of the RST, as in flows. Null for other set-ups, or if nothing else came "
             "from that end",
@@ -31,7 +29,7 @@ MART = Table(
         ),
         Column(
             "background",
-            pa.bool_(),
+            "bool",
             "whether the user had background traffic before or during the set-up "
             "(flows.setup_background)",
             required=True,
@@ -39,7 +37,7 @@ MART = Table(
         USER_GROUP,
         FLOW_COUNT,
         connection_count("delay_flows", "of these, connections with a set-up delay"),
-        Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
+        Column("delay_sum", "double", "sum of their set-up delays", "s", required=True),
     ),
     group_columns=(
         "hour",

@@ -1,7 +1,5 @@
 """The columns of the mart fig07_channel_rate."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import RATE_BIN, USER_GROUPS, place_and_time
 
@@ -11,10 +9,10 @@ MART = Table(
     (
         *place_and_time("the period starts"),
         RATE_BIN,
-        Column("periods", pa.int64(), "number of measurement periods", "periods", required=True),
+        Column("periods", "int64", "number of measurement periods", "periods", required=True),
         *USER_GROUPS,
-        Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
-        Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
+        Column("seconds", "double", "sum of their durations", "s", required=True),
+        Column("ip_bytes", "int64", "IP bytes sent in them", "B", required=True),
     ),
     group_columns=("hour",),
 )

@@ -1,7 +1,5 @@
 """The columns of the mart fig08_bottleneck."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP
 
@@ -12,7 +10,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "bottleneck",
-            pa.string(),
+            "string",
             "side with more losses: access or internet; equal; or none",
             required=True,
         ),

@@ -1,7 +1,5 @@
 """The columns of the mart fig10_throughput_by_loss."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP, sum_of
 
@@ -12,7 +10,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "loss_class",
-            pa.int32(),
+            "int32",
             "lower edge of the class of the ratio of lost packets to data packets sent: 0, 1, "
             "2 or 3 (3 % and more)",
             "%",

@@ -1,7 +1,5 @@
 """The columns of the mart fig11_tcp_share."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP
 
@@ -12,7 +10,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "bin",
-            pa.float64(),
+            "double",
             "lower edge of the bin of b_tcp / (b_tcp + b_other), in sixtieths, of which twentieths "
             "and thirds are made. Without background traffic it is 1",
             source="INFOCOM VI.B",

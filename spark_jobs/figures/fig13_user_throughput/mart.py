@@ -1,7 +1,5 @@
 """The columns of the mart fig13_user_throughput."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import (
     COUNTED_BYTES,
@@ -20,7 +18,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "background_thirds",
-            pa.int32(),
+            "int32",
             "level of background traffic, b_other / (b_tcp + b_other): 0 (below 1/3), 1 (from "
             "1/3 to 2/3) or 2 (2/3 and more)",
             source="INFOCOM VI.B",

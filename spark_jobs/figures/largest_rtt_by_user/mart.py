@@ -1,7 +1,5 @@
 """The columns of the mart largest_rtt_by_user."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import USER_GROUPS, log_bin, place_and_time
 
@@ -20,7 +18,7 @@ MART = Table(
         *USER_GROUPS,
         Column(
             "links",
-            pa.int64(),
+            "int64",
             "number of users and hours: a user counts once in every hour with RTT samples",
             "user-hours",
             "Wennström et al., Electronics Letters 2004, Fig. 2",
@@ -28,21 +26,21 @@ MART = Table(
         ),
         Column(
             "rtt_max_sum",
-            pa.float64(),
+            "double",
             "sum of their largest RTTs",
             "s",
             required=True,
         ),
         Column(
             "rtt_min_sum",
-            pa.float64(),
+            "double",
             "sum of their base RTTs: largest RTT less base RTT is queueing delay",
             "s",
             required=True,
         ),
         Column(
             "queue_sum",
-            pa.float64(),
+            "double",
             "sum of the waits in their full queues; 0 if queue_bin is null",
             "s",
             required=True,

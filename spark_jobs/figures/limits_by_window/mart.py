@@ -1,7 +1,5 @@
 """The columns of the mart limits_by_window."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from schemas.flows import LIMITS
 from spark_jobs.figures.mart_columns import (
@@ -20,7 +18,7 @@ MART = Table(
         *PLACE_AND_TIME,
         Column(
             "mss",
-            pa.int64(),
+            "int64",
             "maximum segment size, inferred from the largest IP packet less its fixed "
             "headers, rounded down to hundreds. Null if the downlink data fits into one such "
             "packet",
@@ -29,7 +27,7 @@ MART = Table(
         ),
         Column(
             "window_segments",
-            pa.int64(),
+            "int64",
             "the mobile's largest window in such segments, rounded: lower edge of 1, 2-3, "
             "4-7, 8-15, ...; 0 below half a segment. Null if window or segment size is not "
             "known",
@@ -38,7 +36,7 @@ MART = Table(
         ),
         Column(
             "parallel",
-            pa.int64(),
+            "int64",
             "maximum number of the user's connections that were active at once, this one "
             "included (flows.parallel): lower edge of 1, 2, 3-4, 5-8, ... Null if it was "
             "never active",
@@ -50,7 +48,7 @@ MART = Table(
         *(
             Column(
                 f"limited_{limit}",
-                pa.float64(),
+                "double",
                 f"time in which {meaning}",
                 "s",
                 "Zhang et al., SIGCOMM 2002",
@@ -67,7 +65,7 @@ MART = Table(
         ),
         Column(
             "delay_spikes",
-            pa.int64(),
+            "int64",
             "number of delay spikes (flows.delay_spikes). Divided by the sum of the six "
             "times, it is their rate",
             "spikes",
@@ -82,7 +80,7 @@ MART = Table(
             "user_throughput_flows", "connections with a user throughput: above 100 KiB"
         ),
         sum_of("user_throughput", "user throughputs", "bit/s"),
-        Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
+        Column("ip_bytes_down", "int64", "IP bytes to the mobile", "B", required=True),
     ),
     group_columns=("hour", "mss", "window_segments", "parallel"),
 )

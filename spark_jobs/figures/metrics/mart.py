@@ -1,7 +1,5 @@
 """The columns of the mart metrics."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import USER_GROUP, place_and_time
 
@@ -27,27 +25,27 @@ MART = Table(
         *place_and_time("the connection or period starts"),
         Column(
             "metric",
-            pa.string(),
+            "string",
             "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()),
             required=True,
         ),
         USER_GROUP,
         Column(
             "measured",
-            pa.int64(),
+            "int64",
             "number of connections, or of periods of a channel rate",
             required=True,
         ),
         Column(
             "numerator",
-            pa.float64(),
+            "double",
             "the metric is the sum of this column divided by the sum of denominator: seconds, "
             "connections, packets, bits or bit/s",
             required=True,
         ),
         Column(
             "denominator",
-            pa.float64(),
+            "double",
             "number of connections; of channel_rate: seconds; of losses: packets",
             required=True,
         ),

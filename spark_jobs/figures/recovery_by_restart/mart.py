@@ -1,7 +1,5 @@
 """The columns of the mart recovery_by_restart."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import USER_GROUPS, log_bin, place_and_time
 
@@ -13,14 +11,14 @@ MART = Table(
         *place_and_time("the stall begins"),
         Column(
             "interruption",
-            pa.string(),
+            "string",
             "pause (a reselection or a handover) or flush (a preemption), as in stalls. Null "
             "if no interruption shows",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
         ),
         Column(
             "ended_by",
-            pa.string(),
+            "string",
             "end that restarted the transfer: mobile (by an ACK) or server (by a "
             "retransmission or new data)",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
@@ -28,7 +26,7 @@ MART = Table(
         ),
         Column(
             "slow_start",
-            pa.bool_(),
+            "bool",
             "whether an RTO expiry ended the stall, so that the server is in slow start",
             source="RFC 5681, 3.1",
             required=True,
@@ -39,25 +37,25 @@ MART = Table(
             "the data is never acknowledged",
         ),
         *USER_GROUPS,
-        Column("stalls", pa.int64(), "number of stalls", "stalls", required=True),
-        Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
+        Column("stalls", "int64", "number of stalls", "stalls", required=True),
+        Column("seconds", "double", "sum of their durations", "s", required=True),
         Column(
             "recovery_sum",
-            pa.float64(),
+            "double",
             "sum of their recovery times; 0 if bin is null",
             "s",
             required=True,
         ),
         Column(
             "segments",
-            pa.int64(),
+            "int64",
             "segments in flight when they began",
             "segments",
             required=True,
         ),
         Column(
             "lost",
-            pa.int64(),
+            "int64",
             "of these, segments known to be lost on the access side",
             "segments",
             "INFOCOM V",

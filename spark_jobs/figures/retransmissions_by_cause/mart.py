@@ -1,7 +1,5 @@
 """The columns of the mart retransmissions_by_cause."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, OPTIONS, PLACE_AND_TIME, USER_GROUP
 
@@ -29,14 +27,14 @@ MART = Table(
         FLOW_COUNT,
         Column(
             "data_packets",
-            pa.int64(),
+            "int64",
             "downlink packets with data seen at Gi, retransmissions included",
             "packets",
             "Rendón, Casadevall and Faner, Table 2",
             required=True,
         ),
         *(
-            Column(name, pa.int64(), text, "packets", source, required=True)
+            Column(name, "int64", text, "packets", source, required=True)
             for cause, circumstance in CAUSES.items()
             for name, text, source in (
                 (
@@ -58,14 +56,14 @@ MART = Table(
         ),
         Column(
             "synack",
-            pa.int64(),
+            "int64",
             "retransmissions of SYN ACKs, which are never checked for being spurious",
             "packets",
             required=True,
         ),
         Column(
             "new_data_probes",
-            pa.int64(),
+            "int64",
             "loss probes with data that was not sent before: no retransmissions",
             "packets",
             "RFC 8985, 7.3",
@@ -73,7 +71,7 @@ MART = Table(
         ),
         Column(
             "rto_expiries",
-            pa.int64(),
+            "int64",
             "expiries of the servers' retransmission timers, backed off or not, for data or "
             "SYN ACKs, whether Gi saw what the servers sent then or not (flows.rto_expiries)",
             "expiries",
@@ -82,7 +80,7 @@ MART = Table(
         ),
         Column(
             "spurious_rto_expiries",
-            pa.int64(),
+            "int64",
             "of rto, spurious RTO expiries by any sign (retransmissions.spurious_by)",
             "expiries",
             "RFC 5682, 3522, 3708",
@@ -90,7 +88,7 @@ MART = Table(
         ),
         Column(
             "frto_rto_expiries",
-            pa.int64(),
+            "int64",
             "of these, expiries that the server can detect by F-RTO (retransmissions.spurious_rto)",
             "expiries",
             "RFC 5682",

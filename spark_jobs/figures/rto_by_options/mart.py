@@ -1,7 +1,5 @@
 """The columns of the mart rto_by_options."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import OPTIONS, USER_GROUPS, log_bin, place_and_time
 
@@ -14,7 +12,7 @@ MART = Table(
         *OPTIONS,
         Column(
             "backed_off",
-            pa.bool_(),
+            "bool",
             "true: the RTO was doubled after an RTO expiry; false: a new RTT sample changed "
             "it (rto_values.backed_off)",
             source="RFC 6298, 5.5",
@@ -22,7 +20,7 @@ MART = Table(
         ),
         Column(
             "measure",
-            pa.string(),
+            "string",
             "rto: the RTO in s, for each RTO; rto_by_rtt: the RTO divided by the round trip, "
             "for each RTO for which both are known. The round trip is the connection's latest "
             "RTT on the access side (rtt_samples) plus its smallest RTT on the Internet side "
@@ -33,14 +31,14 @@ MART = Table(
         *USER_GROUPS,
         Column(
             "changes",
-            pa.int64(),
+            "int64",
             "number of RTOs: one each time that the RTO changed by 1/32 or more (rto_values)",
             "RTOs",
             required=True,
         ),
         Column(
             "seconds",
-            pa.float64(),
+            "double",
             "sum of the times in which they held: until the next RTO, or until the "
             "connection's end",
             "s",
@@ -48,7 +46,7 @@ MART = Table(
         ),
         Column(
             "weighted_sum",
-            pa.float64(),
+            "double",
             "sum of the measure times this time. Divided by seconds, it is the mean",
             required=True,
         ),

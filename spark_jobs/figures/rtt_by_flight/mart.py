@@ -1,7 +1,5 @@
 """The columns of the mart rtt_by_flight."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from schemas.rtt_samples import DELAYED
 from spark_jobs.figures.mart_columns import USER_GROUPS, log_bin, place_and_time, sum_of
@@ -16,7 +14,7 @@ MART = Table(
         *place_and_time("the RTT sample ends"),
         Column(
             "flight",
-            pa.int64(),
+            "int64",
             "lower edge of the bin of bytes in flight when the data packet passed Gi, its own "
             "included: half powers of two, rounded down (1024, 1448, 2048, 2896, ...)",
             "B",
@@ -25,11 +23,11 @@ MART = Table(
         log_bin("bin", "the RTT in s"),
         DELAYED,
         *USER_GROUPS,
-        Column("rtt_samples", pa.int64(), "number of RTT samples", "RTT samples", required=True),
+        Column("rtt_samples", "int64", "number of RTT samples", "RTT samples", required=True),
         sum_of("rtt", "RTTs", "s"),
         Column(
             "queueing_samples",
-            pa.int64(),
+            "int64",
             "of these, samples for which the user's base RTT of the hour of UTC is known "
             "(links.rtt_min)",
             "RTT samples",
@@ -37,7 +35,7 @@ MART = Table(
         ),
         Column(
             "queueing_sum",
-            pa.float64(),
+            "double",
             "sum of the differences between their RTTs and the base RTT",
             "s",
             required=True,

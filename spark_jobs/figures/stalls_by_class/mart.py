@@ -1,7 +1,5 @@
 """The columns of the mart stalls_by_class."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import USER_GROUPS, place_and_time
 
@@ -11,10 +9,10 @@ MART = Table(
     "number of users at once",
     (
         *place_and_time("the stall begins"),
-        Column("class", pa.string(), "class of the stalls, as in stalls", required=True),
+        Column("class", "string", "class of the stalls, as in stalls", required=True),
         Column(
             "bin",
-            pa.float64(),
+            "double",
             "lower edge of the bin of the stall's duration: 0.1 s times half powers of two "
             "(0.1, 0.141, 0.2, 0.283, ...). 0 below 0.1 s",
             "s",
@@ -22,7 +20,7 @@ MART = Table(
         ),
         Column(
             "users_at_once",
-            pa.int64(),
+            "int64",
             "number of users of the network with a stall that overlaps this one in time, its "
             "own user included and each user counted once: lower edge of 1, 2, 3-4, 5-8, "
             "9-16, ... Many users at once suggest that a radio cell is the cause. Only stalls "
@@ -31,18 +29,18 @@ MART = Table(
             "users",
         ),
         *USER_GROUPS,
-        Column("stalls", pa.int64(), "number of stalls", "stalls", required=True),
-        Column("seconds", pa.float64(), "sum of their durations", "s", required=True),
+        Column("stalls", "int64", "number of stalls", "stalls", required=True),
+        Column("seconds", "double", "sum of their durations", "s", required=True),
         Column(
             "lost_stalls",
-            pa.int64(),
+            "int64",
             "of these, stalls for which the fate of the segments in flight is known",
             "stalls",
             required=True,
         ),
         Column(
             "lost",
-            pa.int64(),
+            "int64",
             "segments in flight in these that were lost on the access side",
             "segments",
             "INFOCOM V",
@@ -50,7 +48,7 @@ MART = Table(
         ),
         Column(
             "rto_stalls",
-            pa.int64(),
+            "int64",
             "of all, stalls that an RTO expiry ended, so that the server is in slow start "
             "(stalls.slow_start)",
             "stalls",
@@ -60,7 +58,7 @@ MART = Table(
         *(
             Column(
                 name,
-                pa.int64(),
+                "int64",
                 f"of all, those that show {meaning} (stalls.interruption)",
                 "stalls",
                 required=True,

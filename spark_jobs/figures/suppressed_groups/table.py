@@ -1,7 +1,5 @@
 """The columns of the table suppressed_groups."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import PLACE_AND_TIME
 
@@ -12,18 +10,16 @@ SUPPRESSED_GROUPS = Table(
     "fewer users",
     (
         *(column for column in PLACE_AND_TIME if column.name in ("country", "access")),
-        Column("mart", pa.string(), "name of the mart", required=True),
+        Column("mart", "string", "name of the mart", required=True),
         Column(
             "min_users",
-            pa.int32(),
+            "int32",
             "minimum number of users of a group that is kept. On days with many users, "
             "they are counted by user groups, of which there are at most as many",
             "users",
             required=True,
         ),
-        Column(
-            "groups", pa.int64(), "groups of the day, kept or suppressed", "groups", required=True
-        ),
-        Column("suppressed", pa.int64(), "of these, suppressed groups", "groups", required=True),
+        Column("groups", "int64", "groups of the day, kept or suppressed", "groups", required=True),
+        Column("suppressed", "int64", "of these, suppressed groups", "groups", required=True),
     ),
 )

@@ -1,7 +1,5 @@
 """The columns of the mart table1_summary."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP, connection_count
 
@@ -25,8 +23,8 @@ MART = Table(
         connection_count(
             "window_high", "connections with a largest window of the mobile > 20 000 B"
         ),
-        Column("ip_bytes_up", pa.int64(), "IP bytes from the mobile", "B", required=True),
-        Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
+        Column("ip_bytes_up", "int64", "IP bytes from the mobile", "B", required=True),
+        Column("ip_bytes_down", "int64", "IP bytes to the mobile", "B", required=True),
     ),
     group_columns=("hour",),
 )

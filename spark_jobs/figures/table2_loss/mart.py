@@ -1,7 +1,5 @@
 """The columns of the mart table2_loss."""
 
-import pyarrow as pa
-
 from schemas import Column, Table
 from spark_jobs.figures.mart_columns import FLOW_COUNT, PLACE_AND_TIME, USER_GROUP
 
@@ -14,7 +12,7 @@ MART = Table(
         FLOW_COUNT,
         Column(
             "data_packets",
-            pa.int64(),
+            "int64",
             "downlink packets with data seen at Gi, retransmissions included",
             "packets",
             "INFOCOM V",
@@ -22,7 +20,7 @@ MART = Table(
         ),
         Column(
             "lost_access",
-            pa.float64(),
+            "double",
             "of these, expected losses on the access side",
             "packets",
             "INFOCOM V",
@@ -30,7 +28,7 @@ MART = Table(
         ),
         Column(
             "lost_internet",
-            pa.float64(),
+            "double",
             "expected losses on the Internet side: data packets that Gi never saw",
             "packets",
             "INFOCOM V",
