@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
@@ -53,8 +52,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
-"""Console of standard output, without markup, because it prints names of files."""
 
 
 def _day_option(name: str, help_text: str) -> Any:
@@ -126,8 +123,8 @@ def run(
             report_file = bring_up_to_date(store)
             plot_job.bring_up_to_date(store)
         _finish_removal(store)  # now, because the run has made damaged files again
-        out.print(table1_summary(store))
-        out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
+        typer.echo(table1_summary(store))
+        typer.echo(f"Report: {report_file.resolve()}")
     _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
@@ -231,7 +228,7 @@ def pseudonym(
             "--date"
         )
     try:
-        out.print(
+        typer.echo(
             keys.key_of_identity(name) if name is not None else keys.key_of_address(address or "")
         )
     except ValueError as error:
@@ -283,7 +280,7 @@ def flows(
     else:
         raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
     for (name, flow_day), count in counts.items():
-        out.print(f"{count} flows of {name} on {flow_day}")
+        typer.echo(f"{count} flows of {name} on {flow_day}")
 
 
 @app.command(
@@ -333,7 +330,7 @@ def check(
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
-            out.print(f"{verdict.network} {verdict.date}: {why}", soft_wrap=True)
+            typer.echo(f"{verdict.network} {verdict.date}: {why}")
     held = [
         f"{verdict.network} {verdict.date} is held back: {finding}"
         for verdict in verdicts
@@ -369,7 +366,7 @@ def release(
     store = _open_existing(warehouse)
     quality.release(store, chosen, day.date(), reason)
     days = marts_job.update_marts(store, lambda other: other != (network, day.date()), network)
-    out.print(f"{network} {day.date()} released, marts of {len(days)} network days made")
+    typer.echo(f"{network} {day.date()} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
@@ -409,7 +406,7 @@ def marts(
         return verdict.held if verdict else checked
 
     days = marts_job.update_marts(store, skip, network)
-    out.print(f"marts of {len(days)} network days made")
+    typer.echo(f"marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope maintain --warehouse W --keep-days 30")
@@ -447,18 +444,15 @@ def maintain(
     orphan files are more than a tenth of the catalog's files, it removes none, and the exit status
     is 2.
     """
-    from rich.table import Table as Grid
+    from spark_jobs.text_grid import text_grid
 
     if rebuild_catalog:
         _rebuild_catalog(warehouse)
     store = _open_existing(warehouse, keep_days)
     contents = store.maintain(remove_orphans)
-    grid = Grid()
-    for heading in ("files of the tables", "how many", "bytes"):
-        grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
-    for kind, files, size in contents:
-        grid.add_row(kind, f"{files:,}", "" if size is None else f"{size:,}")
-    out.print(grid)
+    headings = ("files of the tables", "how many", "bytes")
+    rows = [(kind, f"{n:,}", "" if size is None else f"{size:,}") for kind, n, size in contents]
+    typer.echo(text_grid(headings, rows, "", numeric=headings[1:]))
     if store.too_many_orphans:
         raise UserError(
             f"{warehouse}: there are more orphan files than a tenth of the catalog's files: none "
@@ -507,12 +501,12 @@ def forget(
         forgotten_before = previously_forgotten(store, network, users)
         rows = remove_data.forget(store, chosen, users, known.values())
         search = search_for_users(store, chosen, users, known.values())
-    out.print(f"{rows:,} rows removed")
+    typer.echo(f"{rows:,} rows removed")
     for name in forgotten_before:
-        out.print(f"{name} was forgotten before, too", soft_wrap=True)
+        typer.echo(f"{name} was forgotten before, too")
     if search.problems:
         raise UserError(search.summary, *search.problems)
-    out.print(f"{search.summary}: not found", soft_wrap=True)
+    typer.echo(f"{search.summary}: not found")
 
 
 @app.command(
@@ -567,7 +561,7 @@ def purge(
             tables = remove_data.tables_named(table or ())
             purged_tables = remove_data.purge_networks(store, network, before.date(), tables)
     names = sorted(purged_table.name for purged_table in purged_tables)
-    out.print(f"removed from {', '.join(names)}" if names else "nothing to remove", soft_wrap=True)
+    typer.echo(f"removed from {', '.join(names)}" if names else "nothing to remove")
 
 
 @app.command(epilog="Example: giscope report --warehouse W --output report.html")
@@ -621,7 +615,7 @@ def report(
     page = write_report(store, output, network or None, *days, subsets)
     if not subsets:
         write_examples(store, examples(store, network or None, *days), page.parent)
-    out.print(f"Report: {page.resolve()}", soft_wrap=True)
+    typer.echo(f"Report: {page.resolve()}")
 
 
 @app.command(
@@ -746,7 +740,7 @@ def why(
     texts = (address, time, port, display_filter, network)
     (chosen,) = _chosen_flows("why", store, [] if flow_id is None else [flow_id], texts, networks)
     for sentence in explanation(read_connection(store, chosen)):
-        out.print(sentence, soft_wrap=True, highlight=False)
+        typer.echo(sentence)
 
 
 def _chosen_flows(
@@ -815,7 +809,7 @@ def plot(
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in chosen:
         page = target / plot_file_name(flow_id) if target.is_dir() else target
-        out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
+        typer.echo(f"{draw(store, flow_id, page).resolve()}")
 
 
 @app.command(epilog="Example: giscope serve --warehouse W --networks networks.toml")
@@ -858,10 +852,8 @@ def schema(
     """Print the data dictionary: every column with its type, unit, meaning and source."""
     from spark_jobs import dictionary
 
-    if form is SchemaFormat.MARKDOWN:
-        typer.echo(dictionary.markdown(table), nl=False)
-    else:
-        dictionary.print_tables(out, table)
+    make = dictionary.markdown if form is SchemaFormat.MARKDOWN else dictionary.text
+    typer.echo(make(table), nl=False)
 
 
 def _open_existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
@@ -881,7 +873,7 @@ def _rebuild_catalog(warehouse: Path) -> None:
     rebuilt = rebuild(warehouse)
     for line in rebuilt.missing:
         typer.echo(f"giscope: {printable(line)}", err=True)
-    out.print(f"rebuilt the catalog: {rebuilt.units:,} units with {rebuilt.files:,} files")
+    typer.echo(f"rebuilt the catalog: {rebuilt.units:,} units with {rebuilt.files:,} files")
 
 
 def _one_at_a_time(store: Warehouse) -> AbstractContextManager[None]:
@@ -980,7 +972,7 @@ def _ingest(
     for result in results:
         for note in result.notes:
             typer.echo(f"giscope: {printable(note)}", err=True)
-    out.print(ingest_summary(results))
+    typer.echo(ingest_summary(results))
     return [result for result in results if result.error]
 
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table as Grid
-
 from spark_jobs.figures.tables import MARTS
+from spark_jobs.text_grid import text_grid
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.jobs.publish_capture import CaptureOutcome
 
 
-def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
+def ingest_summary(outcomes: list[CaptureOutcome]) -> str:
     """Return a table with the outcome of each capture file."""
-    grid = Grid(title="Captures", title_justify="left")
-    for heading in (
-        "network",
-        "capture",
-        "frames",
-        "packets",
-        "other rows",
-        "s",
-        "not read, and why",
-    ):
-        numeric = heading in ("frames", "packets", "other rows", "s")
-        grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    rows = []
     unchanged_outcomes = [outcome for outcome in outcomes if outcome.unchanged]
     if len(unchanged_outcomes) > MAX_UNCHANGED_LISTED:
         outcomes = [outcome for outcome in outcomes if not outcome.unchanged]
@@ -36,7 +24,7 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
             for name in ("frames", "packets")
         )
         captures = f"{len(unchanged_outcomes):,} captures"
-        grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
+        rows.append(("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged"))
     for outcome in outcomes:
         facts = outcome.facts
         reasons = ", ".join(f"{count:,} {why}" for why, count in facts.skipped.items())
@@ -49,34 +37,34 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
             if outcome.unchanged
             else ""
         )
-        grid.add_row(
-            outcome.network,
-            outcome.capture,
-            f"{facts.frames:,}",
-            f"{facts.packets:,}",
-            f"{facts.rows - facts.packets:,}" if facts.rows > facts.packets else "",
-            "" if outcome.unchanged else f"{facts.seconds or 0:.1f}",
-            "; ".join(filter(None, [note, reasons])),
+        rows.append(
+            (
+                outcome.network,
+                outcome.capture,
+                f"{facts.frames:,}",
+                f"{facts.packets:,}",
+                f"{facts.rows - facts.packets:,}" if facts.rows > facts.packets else "",
+                "" if outcome.unchanged else f"{facts.seconds or 0:.1f}",
+                "; ".join(filter(None, [note, reasons])),
+            )
         )
-    return grid
+    return text_grid(INGEST_HEADINGS, rows, "Captures", NUMERIC)
 
 
-def table1_summary(warehouse: Warehouse) -> Grid:
+def table1_summary(warehouse: Warehouse) -> str:
     """Return Table I for each network, with the mean set-up delay."""
     files = [warehouse.content_hashes(table) for table in SUMMED]
     columns = warehouse.cached_result(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
     )
-    grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")
-    grid.add_column("network")
-    for column in columns:
-        grid.add_column(column["network"], justify="right")
+    networks = [column["network"] for column in columns]
+    rows = []
     for name, heading in _HEADINGS.items():
         form = {"flows": "{:,}", "setup_delay": "{:.2f} s"}.get(name, "{:.2%}")
         values = [column[name] for column in columns]
         shown = [NOT_MEASURED if value is None else form.format(value) for value in values]
-        grid.add_row(heading, *shown)
-    return grid
+        rows.append((heading, *shown))
+    return text_grid(("network", *networks), rows, TABLE1_TITLE, numeric=networks)
 
 
 def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
@@ -84,6 +72,9 @@ def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
 
+TABLE1_TITLE = "Table I, and the mean set-up delay"
+NUMERIC = ("frames", "packets", "other rows", "s")
+INGEST_HEADINGS = ("network", "capture", *NUMERIC, "not read, and why")
 MAX_UNCHANGED_LISTED = 20
 """Maximum number of unchanged captures that are listed one by one."""
 SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))

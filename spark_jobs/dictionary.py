@@ -1,9 +1,7 @@
 """The data dictionary, which `giscope schema` prints from the schemas."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
-
-from rich.console import Console
-from rich.table import Table as Grid
 
 from schemas import FROM_ZEEK_LOGS, INGEST_LOG, SKIP_REASONS, Table
 from spark_jobs.errors import UserError
@@ -11,6 +9,7 @@ from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 
 HEADINGS = ("column", "type", "unit", "null", "meaning", "source")
 REASONS = "ingest_log.skipped: reasons"
+TEXT_WIDTH, INDENT = 100, 6 * " "
 PREFACE = """\
 # The tables
 
@@ -23,13 +22,24 @@ such as `published_flows`. It leaves out the rows of [held days](operations.md#a
 """
 
 
-def print_tables(out: Console, name: str | None) -> None:
-    """Print one table's columns, or every table's."""
+def text(name: str | None) -> str:
+    """Return one table's columns, or every table's, for the terminal."""
+    parts = []
     for table in _chosen(name):
-        title = f"{table.name}: one row is {table.row}"
-        out.print(_grid(title, HEADINGS, _rows(table)))
+        parts.append(textwrap.fill(f"{table.name}: one row is {table.row}", TEXT_WIDTH))
+        for column, type_, unit, may_be_null, meaning, source in _rows(table):
+            facts = [type_, unit, "may be null" if may_be_null else ""]
+            parts.append(f"  {column}: {', '.join(filter(None, facts))}")
+            parts.append(_indented(meaning + (f" [{source}]" if source else "")))
         if table is INGEST_LOG:
-            out.print(_grid(REASONS, ("reason", "meaning"), SKIP_REASONS.items()))
+            parts += ["", REASONS]
+            parts += [_indented(f"{reason}: {meaning}") for reason, meaning in SKIP_REASONS.items()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _indented(sentence: str) -> str:
+    return textwrap.fill(sentence, TEXT_WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
 
 def markdown(name: str | None) -> str:
@@ -60,15 +70,6 @@ def _rows(table: Table) -> list[Sequence[str]]:
         )
         for column in (*table.partitions, *table.columns)
     ]
-
-
-def _grid(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Grid:
-    grid = Grid(title=title, title_justify="left")
-    for heading in headings:
-        grid.add_column(heading, overflow="fold", no_wrap=heading == "column")
-    for row in rows:
-        grid.add_row(*row)
-    return grid
 
 
 def _contents(tables: Sequence[Table]) -> str:

@@ -4,19 +4,21 @@ Spark runs them if GISCOPE_MASTER names a Spark master, or if spark-submit has s
 otherwise, processes of this machine do.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_jobs.engine import processes
 from spark_jobs.errors import UserError
 from spark_jobs.extras import require
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -155,6 +157,16 @@ def _tasks_done(context: Any, group: str) -> int:
 
 
 def _progress() -> Progress:
+    # Here, because a command that finds nothing to do needs no progress bar.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),

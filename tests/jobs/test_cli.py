@@ -364,6 +364,18 @@ def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
     assert "no network 'zz'; it has aa-gprs, bb-gprs, cc-dialup" in answer.stderr
 
 
+def imported_modules(command: list[str], folder: Path) -> set[str]:
+    """Return the names of the modules that a command imports in a process of its own."""
+    code = "import sys; from spark_jobs.cli import main\n"
+    code += "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+    code += "print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=folder
+    )
+    assert done.stdout
+    return set(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     "command",
     [["--help"], ["schema", "flows"], ["run", "--help"], ["sql", "--warehouse", ".", "select 1"]],
@@ -371,15 +383,23 @@ def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
 )
 def test_light_commands_import_no_slow_module(command, tmp_path):
     """Modules that take seconds to import are left to the commands that need them."""
-    code = "import sys; from spark_jobs.cli import main\n"
-    code += "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
-    code += "print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.stdout
     slow = {"numba", "pandas", "plotly", "pyspark", "scipy", "statsmodels"}
-    assert slow & set(done.stderr.split()) == set()
+    assert slow & imported_modules(command, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "by_typer"),
+    [(["--help"], set()), (["schema", "flows"], {"pydantic"})],
+    ids=["help", "schema"],
+)
+def test_commands_without_a_warehouse_import_next_to_nothing(command, by_typer, tmp_path):
+    """Each of these modules takes as long to import as such a command runs.
+
+    by_typer: typer itself imports Pydantic for the value of an option or argument.
+    """
+    others = {"duckdb", "numpy", "pyarrow", "pydantic", "rich", "sqlalchemy", "xxhash"}
+    others |= {"spark_jobs.networks", "spark_jobs.warehouse"}
+    assert others & imported_modules(command, tmp_path) == by_typer
 
 
 def test_full_disk_is_said_once_and_blames_no_file(giscope, monkeypatch, tmp_path):

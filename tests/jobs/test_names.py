@@ -44,7 +44,7 @@ def capture(path: Path, packets: int = 2, when: int = NOON) -> Path:
 @pytest.fixture
 def giscope(capfd, monkeypatch, in_this_process):
     """Run a command in this process: its exit status, and the lines printed to either stream."""
-    monkeypatch.setattr(cli.out, "_width", 500)
+    monkeypatch.setattr("spark_jobs.text_grid.PIPE_WIDTH", 500)
 
     def run(*args: object) -> tuple[int, list[str], list[str]]:
         status = 0

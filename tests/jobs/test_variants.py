@@ -60,7 +60,7 @@ STATES = {
 @pytest.fixture
 def giscope(capfd, monkeypatch):
     """Run a command in this process: its exit status, and its lines on stderr."""
-    monkeypatch.setattr(cli.out, "_width", 500)
+    monkeypatch.setattr("spark_jobs.text_grid.PIPE_WIDTH", 500)
 
     def run(*args: object) -> tuple[int, list[str]]:
         status = 0
