@@ -24,8 +24,7 @@ def text_grid(
 
     grid = Table(title=title or None, title_justify="left")
     for heading in headings:
-        justify = "right" if heading in numeric else "left"
-        grid.add_column(heading, justify=justify, overflow="fold")
+        grid.add_column(heading, justify="right" if heading in numeric else "left", overflow="fold")
     for row in rows:
         grid.add_row(*row)
     # Without markup, because cells have names of files.
