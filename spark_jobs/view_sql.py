@@ -100,11 +100,14 @@ def folders(views: Iterable[View]) -> list[str]:
     return sorted(found | {quoted_path(folder) for folder in found})
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -> set[str]:
+def create_views(
+    connection: duckdb.DuckDBPyConnection, views: Iterable[View], with_comments: bool = True
+) -> set[str]:
     """Create the views with their comments, and those without held days; return their names.
 
     All are made in one transaction, because each transaction waits for the disk. Without the view
-    of the checks, there are no views without held days.
+    of the checks, there are no views without held days. with_comments: comments are most of the
+    statements, and take most of the time.
     """
     views = [*views]
     queries = [(view, query_of(view)) for view in views]
@@ -116,7 +119,9 @@ def create_views(connection: duckdb.DuckDBPyConnection, views: Iterable[View]) -
         ]
     connection.begin()
     for view, query in queries:
-        connection.execute(";".join(_statements(view, query)))
+        connection.execute(f"create view {identifier(view.name)} as {query}")
+        if with_comments:
+            connection.execute(";".join(_comments(view)))
     connection.commit()
     return {view.name for view, _ in queries}
 
@@ -139,9 +144,8 @@ def published_query(name: str) -> str:
     return f"select * from {name} anti join ({held}) using (network, date)"
 
 
-def _statements(view: View, query: str) -> Iterator[str]:
+def _comments(view: View) -> Iterator[str]:
     name = identifier(view.name)
-    yield f"create view {name} as {query}"
     yield f"comment on view {name} is {string_literal(view.comment)}"
     for column in (*view.partitions, *view.columns):
         named = f"{name}.{identifier(column.name)}"

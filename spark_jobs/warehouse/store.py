@@ -70,7 +70,13 @@ from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
 from spark_jobs.warehouse.targets import Partition, day_text, is_partition, table_name
 from spark_jobs.warehouse.units import Content, PublishedUnit, Unit, content_of, fingerprint
-from spark_jobs.warehouse.views import create_views, may_read, register_object_store, write_views
+from spark_jobs.warehouse.views import (
+    create_views,
+    may_read,
+    may_read_comments,
+    register_object_store,
+    write_views,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -290,7 +296,8 @@ class Warehouse:
 
         As long as the connection is open, the views keep showing what is published now. query: the
         query that will be run. If given, only the tables that it may read get a view, because
-        making a view of many files takes time. as_of: show the tables as they were at this time.
+        making a view of many files takes time; comments only if it may read them. as_of: show the
+        tables as they were at this time.
 
         Raises UserError if files of that time are removed already.
         """
@@ -300,7 +307,10 @@ class Warehouse:
         at_ns = self._history.checked_ns(as_of, names) if as_of else None
         targets = self._catalog.paths(names, at_ns)
         files = self._by_table(targets, self.root.resolve())
-        connection = self.connect_to({table: files[table] for table in tables})
+        connection = self.connect_to(
+            {table: files[table] for table in tables},
+            with_comments=query is not None and may_read_comments(query),
+        )
         if version_lock:
             weakref.finalize(connection, version_lock.close)
         return connection
@@ -312,7 +322,9 @@ class Warehouse:
         """
         return self._storage.lock_version()
 
-    def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
+    def connect_to(
+        self, tables: Mapping[Table, list[Path]], with_comments: bool = False
+    ) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with views of some files, and the statistics' functions."""
         import duckdb
 
@@ -322,7 +334,7 @@ class Warehouse:
         connection.execute("set timezone = 'UTC'")
         register(connection)
         register_object_store(connection, self.root)
-        create_views(connection, tables)
+        create_views(connection, tables, with_comments)
         return connection
 
     @contextmanager

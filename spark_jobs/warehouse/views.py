@@ -56,15 +56,23 @@ def may_read(query: str, name: str) -> bool:
     """
     text = query.lower()
     return (
-        name.lower() in text
-        or (name == CHECKS and PUBLISHED in text)
-        or READS_ALL_TABLES.search(query) is not None
+        name.lower() in text or (name == CHECKS and PUBLISHED in text) or may_read_comments(query)
     )
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
+def may_read_comments(query: str) -> bool:
+    """Return whether a query may read the comments of tables, or tables that it does not name."""
+    return READS_ALL_TABLES.search(query) is not None
+
+
+def create_views(
+    connection: duckdb.DuckDBPyConnection,
+    tables: Mapping[Table, list[Path]],
+    with_comments: bool = False,
+) -> None:
     """Create a view for each table, empty if the table has no files."""
-    view_sql.create_views(connection, [view_of(*item) for item in tables.items()])
+    views = [view_of(*item) for item in tables.items()]
+    view_sql.create_views(connection, views, with_comments)
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:

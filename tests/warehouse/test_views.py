@@ -65,6 +65,16 @@ def test_every_view_and_column_has_a_comment(demo):
         }
 
 
+def test_a_connection_has_comments_for_queries_that_read_them(demo):
+    for query, commented in (
+        ("select comment from duckdb_views() where view_name = 'flows'", True),
+        ("from flows", False),
+    ):
+        connection = demo.warehouse.connect(query)
+        views = "select comment is not null from duckdb_views() where view_name = 'flows'"
+        assert connection.sql(views).fetchall() == [(commented,)]
+
+
 def test_rows_of_every_table_belong_to_a_network():
     """And so to a country: users of some countries do not see a table that does not say so."""
     owners = {name: view_of(table, []).owner for name, table in TABLES.items()}
