@@ -3,33 +3,43 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from conftest import ROOT
 
-PROCESSES, START_S = 3, 8
+PROCESSES = 3
 WORKER = """
-import sys, time
+import sys
 import numpy as np
 from spark_jobs.compiled.arrays import group_offsets
-time.sleep(max(float(sys.argv[1]) - time.time(), 0))
+print("ready", flush=True)
+sys.stdin.readline()
 group_offsets(np.zeros(1, np.int32), 1)
 print(sum(group_offsets.stats.cache_misses.values()), sum(group_offsets.stats.cache_hits.values()))
 """
 
 
+def printed_together(workers: list[subprocess.Popen]) -> list[str]:
+    """Let processes go on once all are ready; return what they print then."""
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    return [worker.communicate()[0] for worker in workers]
+
+
 def test_one_process_compiles_and_the_others_load(tmp_path: Path):
-    together = str(time.time() + START_S)
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, together],
+            [sys.executable, "-c", WORKER],
             cwd=ROOT,
             env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for _ in range(PROCESSES)
     ]
-    said = sorted(worker.communicate()[0].split() for worker in workers)
+    said = sorted(printed.split() for printed in printed_together(workers))
     assert said == [["0", "1"]] * (PROCESSES - 1) + [["1", "0"]]

@@ -4,23 +4,23 @@ import json
 import os
 import subprocess
 import sys
-import time
 from importlib import import_module
 
 from conftest import ROOT
+from test_compiled_once import printed_together
 
 from spark_jobs.compiled.entries import compile_entry, type_from_json, type_to_json
 from spark_jobs.sources import ENTRIES
 
 LINES = ENTRIES.read_text().splitlines()
 SHORT = [line for line in LINES if '"spark_jobs.compiled.arrays.group_' in line]
-START_S = 8
 WORKER = """
-import sys, time
+import sys
 from spark_jobs.compiled import arrays
 from spark_jobs.compiled.entries import compile_entry
-time.sleep(max(float(sys.argv[1]) - time.time(), 0))
-for line in sys.argv[2:]:
+print("ready", flush=True)
+sys.stdin.readline()
+for line in sys.argv[1:]:
     compile_entry(line)
 of = arrays.group_offsets, arrays.group_order
 print(sum(sum(function.stats.cache_misses.values()) for function in of))
@@ -49,11 +49,14 @@ def test_listed_functions_exist_and_are_compiled():
 
 def test_each_entry_is_compiled_in_one_of_two_processes(tmp_path):
     assert len(SHORT) == 4
-    command = [sys.executable, "-c", WORKER, str(time.time() + START_S), *SHORT]
+    command = [sys.executable, "-c", WORKER, *SHORT]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     workers = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
         for _ in range(2)
-    ]
-    assert sum(int(worker.communicate()[0]) for worker in workers) == len(SHORT)
+    ]  # fmt: skip
+    assert sum(map(int, printed_together(workers))) == len(SHORT)
     assert len(list(tmp_path.rglob("*.nbc"))) == len(SHORT)
