@@ -35,7 +35,7 @@ down: ## Stop these containers; the data stays
 	@docker compose --profile zeek --profile object-store down
 
 test: .venv/ready ## Run the tests, on all cores
-	@$(RUN) pytest -n logical --dist loadfile
+	@$(RUN) pytest -n logical --dist loadfile --no-loadscope-reorder
 
 slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'

@@ -1,9 +1,13 @@
 """Fixtures and helpers of all tests: the shipped captures, taken through the whole main job once; a
 network and an empty warehouse; jobs without Spark."""
 
+import fcntl
 import os
+import pickle
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -42,6 +46,8 @@ NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""
 FEW = 20_000
 """Packets of a capture that is read quickly."""
+GISCOPE = Path(sys.executable).with_name("giscope")
+"""The command, as it is installed."""
 CHROMIUM = shutil.which("chromium")
 """The browser that opens pages, where it is installed."""
 
@@ -85,9 +91,29 @@ class Demo:
     ingested: list[CaptureOutcome]
 
 
+LONGEST = (
+    "jobs/test_removal.py",
+    "zeek/test_rows.py",
+    "test_docs.py",
+    "warehouse/test_object_store.py",
+    "warehouse/test_readers.py",
+    "jobs/test_rebuild.py",
+    "jobs/test_pseudonyms.py",
+    "jobs/test_two_runs.py",
+    "jobs/test_forgetting.py",
+    "warehouse/test_spark_sql.py",
+    "dashboards/test_assets.py",
+    "zeek/test_package.py",
+)
+"""Files that take longest. They begin first, so that no process is alone with one at the end."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without zeek, skip one of its tests and deselect the others: one line says so."""
+    """Begin with LONGEST. Without zeek, skip one of its tests and deselect the others: one line
+    says so."""
+    order = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
     of_zeek = [item for item in items if "zeek" in getattr(item, "fixturenames", ())]
     if of_zeek and zeek_program.environment() is None:
         first, *others = of_zeek
@@ -105,7 +131,7 @@ def networks() -> dict[str, Network]:
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
     """Make a warehouse with packets, flows, checks and marts of all shipped captures."""
-    return _demo(tmp_path_factory.mktemp("demo"), networks)
+    return _demo(tmp_path_factory, "demo", networks)
 
 
 @pytest.fixture(scope="session")
@@ -115,28 +141,82 @@ def plain_demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Net
         name: network.model_copy(update={"pseudonyms": "none"})
         for name, network in networks.items()
     }
-    return _demo(tmp_path_factory.mktemp("plain"), plain)
+    return _demo(tmp_path_factory, "plain", plain)
 
 
-def _demo(folder: Path, networks: dict[str, Network]) -> Demo:
-    warehouse = Warehouse(folder)
-    work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
-    ingested = ingest(warehouse, work)
-    publish_flows(warehouse, [(network, DAY) for network in networks.values()])
-    check(warehouse, list(networks.values()))
-    update_marts(warehouse)
-    return Demo(warehouse, ingested)
+def _demo(factory: pytest.TempPathFactory, name: str, networks: dict[str, Network]) -> Demo:
+    """Return a copy for the tests of this process, because some of them make marts in it again."""
+
+    def make(folder: Path) -> None:
+        warehouse = Warehouse(folder / "w")
+        work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
+        ingested = ingest(warehouse, work)
+        (folder / "ingested").write_bytes(pickle.dumps(ingested))
+        publish_flows(warehouse, [(network, DAY) for network in networks.values()])
+        check(warehouse, list(networks.values()))
+        update_marts(warehouse)
+
+    made = made_once(factory, name, make)
+    root = factory.mktemp(name) / "w"
+    shutil.copytree(made / "w", root)
+    warehouse = Warehouse(root)
+    warehouse.update_views()
+    return Demo(warehouse, pickle.loads((made / "ingested").read_bytes()))
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that the first process of the tests that needs it makes, for all of them.
+
+    Tests only read it, or copy it.
+    """
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # that of all workers
+    folder, done = base / name, base / f"{name}-done"
+    with (base / f"{name}-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
 
 
 @pytest.fixture(scope="session")
 def few_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the first packets of two shipped captures, each in its network's folder."""
-    folder = tmp_path_factory.mktemp("few")
-    for network in ("aa-gprs", "bb-gprs"):
-        (folder / network).mkdir()
-        raw = zstandard.decompress(CAPTURES.joinpath(network, "peak.pcap.zst").read_bytes())
-        (folder / network / "peak.pcap").write_bytes(_first_records(raw, FEW))
-    return folder
+
+    def write(folder: Path) -> None:
+        for network in ("aa-gprs", "bb-gprs"):
+            (folder / network).mkdir()
+            raw = zstandard.decompress(CAPTURES.joinpath(network, "peak.pcap.zst").read_bytes())
+            (folder / network / "peak.pcap").write_bytes(_first_records(raw, FEW))
+
+    return made_once(tmp_path_factory, "few", write)
+
+
+@dataclass
+class Run:
+    """The warehouse and the printed lines of a run of the command."""
+
+    root: Path
+    printed: str
+
+
+@pytest.fixture(scope="session")
+def few_run(few_captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run `giscope run` on few_captures, as users do: packets, flows, marts and the report."""
+
+    def run(folder: Path) -> None:
+        where = ("--warehouse", folder / "w", "--networks", NETWORKS_FILE)
+        with (folder / "printed").open("wb") as printed:
+            subprocess.run(
+                [GISCOPE, "run", *where, few_captures], check=True, stdout=printed, stderr=printed
+            )
+
+    folder = made_once(tmp_path_factory, "few-run", run)
+    return Run(folder / "w", (folder / "printed").read_text())
 
 
 def _first_records(pcap: bytes, count: int) -> bytes:
@@ -217,7 +297,8 @@ def pages(request, demo, tmp_path_factory):
 
     warehouse = demo.warehouse
     if request.param == "month":
-        root = tmp_path_factory.mktemp("month") / "w"
-        make_month(warehouse.root, root, 3)
-        warehouse = Warehouse(root)
+        month = made_once(
+            tmp_path_factory, "month", lambda folder: make_month(warehouse.root, folder / "w", 3)
+        )
+        warehouse = Warehouse(month / "w")
     return ReportAndDashboards(warehouse, tmp_path_factory.mktemp("report"))

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
+from command import giscope as run
 from conftest import NOON
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from test_owners import embedded, teredo
-from test_pseudonyms import SECRET, Finder, run
+from test_pseudonyms import SECRET, Finder
 from zeek_logs import log, site_log
 
 import spark_jobs.jobs.flows as flows_job

@@ -4,8 +4,6 @@ has an address. A holder of the key can look a subscriber up."""
 import os
 import re
 import stat
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command import giscope as run
 from conftest import NETWORKS_FILE, contents
 
 from spark_jobs.capture import users
@@ -34,17 +33,9 @@ from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse.store import Warehouse
 
-GISCOPE = Path(sys.executable).with_name("giscope")
 AVRO_MARK_BYTES = 16
 """The marker after an Avro file's header and after each block, which is raw deflate."""
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess:
-    """Run the command, as users do."""
-    return subprocess.run(
-        [GISCOPE, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
 
 
 def subscribers(capture: Path, network: Network) -> set[str]:
@@ -143,13 +134,12 @@ def known(few_captures, networks) -> set[str]:
     return set().union(*found)
 
 
-def test_no_byte_has_an_address(few_captures, known, tmp_path):
-    root, finder = tmp_path / "w", Finder(known)
-    done = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, few_captures)
-    assert done.returncode == 0, done.stderr
-    assert not finder.finds((done.stdout + done.stderr).encode())
-    assert finder.in_folder(root) == []
-    assert len(list(root.rglob("*.parquet"))) > 50
+def test_no_byte_has_an_address(few_run, known):
+    finder = Finder(known)
+    assert "peak.pcap" in few_run.printed
+    assert not finder.finds(few_run.printed.encode())
+    assert finder.in_folder(few_run.root) == []
+    assert len(list(few_run.root.rglob("*.parquet"))) > 50
 
 
 def test_the_finder_finds_plain_addresses(few_captures, known, tmp_path):

@@ -25,18 +25,10 @@ def run(root: Path, captures: Path) -> None:
     main(["run", "--warehouse", str(root), *FILES, str(captures)])
 
 
-@pytest.fixture(scope="module")
-def made(few_captures, tmp_path_factory) -> Path:
-    """Make a warehouse by a run."""
-    root = tmp_path_factory.mktemp("made") / "w"
-    run(root, few_captures)
-    return root
-
-
 @pytest.fixture
-def full(made, tmp_path) -> Path:
-    """Return a moved warehouse with updated views."""
-    shutil.copytree(made, tmp_path / "w")
+def full(few_run, tmp_path) -> Path:
+    """Return a moved warehouse, made by a run, with updated views."""
+    shutil.copytree(few_run.root, tmp_path / "w")
     Warehouse(tmp_path / "w").update_views()
     return tmp_path / "w"
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
+from command import giscope as run
 from conftest import NETWORKS_FILE, NOON
 from scapy.layers.inet import IP, TCP
 from test_leases import HOUR, START, STOP, message, put
-from test_pseudonyms import parts_of, run
+from test_pseudonyms import parts_of
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
@@ -27,22 +28,16 @@ NETWORK = "aa-gprs"
 BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]
 
 
-@pytest.fixture(scope="module")
-def made(few_captures, tmp_path_factory) -> tuple[Path, Path]:
-    """Make a warehouse with a report; return it and its captures."""
-    folder = tmp_path_factory.mktemp("made")
-    shutil.copytree(few_captures, folder / "captures")
-    done = run("run", "--warehouse", folder / "w", "--networks", NETWORKS_FILE, folder / "captures")
-    assert done.returncode == 0, done.stderr
-    return folder / "w", folder / "captures"
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture
-def here(made, tmp_path) -> tuple[Path, Path]:
-    """Return a copy for one test."""
-    for folder in made:
-        shutil.copytree(folder, tmp_path / folder.name, copy_function=shutil.copy2)
-    return tmp_path / made[0].name, tmp_path / made[1].name
+def here(few_run, few_captures, tmp_path) -> tuple[Path, Path]:
+    """Return a copy of a warehouse with a report, and of its captures, for one test."""
+    root, captures = tmp_path / "w", tmp_path / "captures"
+    shutil.copytree(few_run.root, root)
+    shutil.copytree(few_captures, captures)
+    return root, captures
 
 
 def rows(root: Path, query: str) -> list[tuple]:
@@ -289,7 +284,6 @@ def test_an_unknown_table_is_reported_in_a_line(here, tmp_path):
     )
 
 
-@pytest.mark.usefixtures("in_this_process")
 def test_a_subscriber_named_by_radius_is_removed_with_the_packets_of_the_lease(
     warehouse, plain_network
 ):

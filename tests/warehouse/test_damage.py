@@ -14,9 +14,11 @@ from spark_jobs.warehouse.store import Warehouse
 
 
 @pytest.fixture
-def warehouse(few_captures, tmp_path) -> Warehouse:
-    run(tmp_path, few_captures)
-    return Warehouse(tmp_path)
+def warehouse(few_run, tmp_path) -> Warehouse:
+    """Return a copy of a warehouse that a run has made, with updated views."""
+    shutil.copytree(few_run.root, tmp_path / "w")
+    Warehouse(tmp_path / "w").update_views()
+    return Warehouse(tmp_path / "w")
 
 
 def run(root: Path, captures: Path) -> None:

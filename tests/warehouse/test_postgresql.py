@@ -91,17 +91,10 @@ def test_a_catalog_other_than_the_warehouses_file_is_refused(uri, tmp_path, monk
         Warehouse(tmp_path, catalog=uri)
 
 
-def test_a_run_makes_the_same_tables_as_with_a_catalog_file(
-    uri, few_captures, tmp_path, monkeypatch
-):
-    def run(root: Path) -> None:
-        main(["run", "--warehouse", str(root), "--networks", str(NETWORKS_FILE), str(few_captures)])
-
-    run(tmp_path / "server")
-    by_server = contents(tmp_path / "server")
-    monkeypatch.delenv("GISCOPE_CATALOG")
-    run(tmp_path / "file")
-    assert by_server == contents(tmp_path / "file")
+def test_a_run_makes_the_same_tables_as_with_a_catalog_file(uri, few_captures, few_run, tmp_path):
+    root = tmp_path / "server"
+    main(["run", "--warehouse", str(root), "--networks", str(NETWORKS_FILE), str(few_captures)])
+    assert contents(root) == contents(few_run.root, catalog="")
 
 
 def test_an_unreachable_catalog_is_reported_in_a_line(tmp_path):

@@ -1,0 +1,19 @@
+"""The command `giscope` in this process, which keeps what it has imported, compiled and started."""
+
+import contextlib
+import io
+import subprocess
+
+from spark_jobs.cli import main
+
+
+def giscope(*arguments: object) -> subprocess.CompletedProcess:
+    """Run the command; return its exit status and what it printed, as of a process of its own."""
+    words, status = [str(argument) for argument in arguments], 0
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
