@@ -189,7 +189,7 @@ def names(root: Path, network: str, column: str = "server", table: str = "packet
     return {name for (name,) in Warehouse(root).connect(query).execute(query).fetchall()}
 
 
-pytestmark = pytest.mark.usefixtures("in_this_process")
+pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
 
 
 @pytest.mark.parametrize("pseudonyms", ["keyed", "prefix"])

@@ -11,11 +11,12 @@ import pytest
 from test_warehouse import countries, data_files, publish
 
 from schemas import NETWORKS
-from spark_jobs import view_sql
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import register
 from spark_jobs.warehouse.storage import VERSIONS, VIEWS
 from spark_jobs.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("views_without_comments")
 
 ROUNDS = 40
 PAUSE_S = 0.02
@@ -53,13 +54,6 @@ while not (root / "stop").exists():
     print(connection.sql(ask).fetchall()[0][0])
     time.sleep(PAUSE_S)
 """
-
-
-@pytest.fixture(autouse=True)
-def views_without_comments(monkeypatch) -> None:
-    """Leave out the comments: they take most of the time of update_views, and nobody here reads
-    them."""
-    monkeypatch.setattr(view_sql, "_comments", lambda view: iter(()))
 
 
 def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
