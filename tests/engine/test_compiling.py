@@ -39,6 +39,15 @@ def test_compiling_is_announced_once(caches: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == said.format(0, OF) + said.format(OF, OF)
 
 
+def test_another_copy_of_the_sources_is_compiled_for_itself(
+    caches: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    _compile_once()
+    monkeypatch.setattr(compiling, "ROOT", caches / "copy")
+    _compile_once()
+    assert capsys.readouterr().err.count(f"once: {OF} of {OF}") == 2
+
+
 def test_functions_of_other_sources_are_removed_when_unused_for_a_month(caches: Path):
     old, recent, other = caches / "numba-old", caches / "numba-recent", caches / "other"
     for folder, days in ((old, 31), (recent, 29), (other, 31)):
@@ -66,7 +75,7 @@ def test_a_first_run_compiles_all_before_its_tasks(tmp_path: Path):
     said = [_run(tmp_path / name, environment) for name in ("first", "second")]
     start, end = (f"giscope: compiling the estimators, once: {n} of {OF}" for n in (0, OF))
     assert said == [[start, end], []]
-    (complete,) = (tmp_path / "caches").rglob(compiling.COMPLETE)
+    (complete,) = (tmp_path / "caches").rglob(f"{compiling.COMPLETE}-*")
     made = [
         p
         for p in complete.parent.rglob("*.nbc")
