@@ -442,8 +442,9 @@ def packed_keys(keys: Iterable[str]) -> np.ndarray:
         places = np.flatnonzero(lengths == length)
         characters = _characters([texts[place] for place in places.tolist()])
         are_addresses = np.isin(characters, [ord("."), ord(":")]).any(axis=1)
-        data = decode_base32(characters[~are_addresses])
-        packed[places[~are_addresses], : data.shape[1]] = data
+        if not are_addresses.all():
+            data = decode_base32(characters[~are_addresses])
+            packed[places[~are_addresses], : data.shape[1]] = data
         for place in places[are_addresses].tolist():
             packed[place] = list(parse_address(texts[place]))
     return packed

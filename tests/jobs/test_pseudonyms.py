@@ -399,6 +399,13 @@ def test_a_pseudonym_shows_the_ip_version():
         assert packed_keys([server]).tobytes() == expected
 
 
+def test_an_address_of_any_length_has_a_packed_key():
+    addresses = ["10.0.0.1", "2001:db8::1", "2001:db8:1111:2222:3333:4444:5555:6666"]
+    for keys in ([address] for address in addresses):
+        assert packed_keys(keys).tobytes() == parse_address(keys[0])
+    assert packed_keys([]).shape == (0, 16)
+
+
 def test_servers_are_not_hashed_without_a_key(tmp_path):
     file = tmp_path / "networks.toml"
     begin = 'name = "aa-gprs"'
