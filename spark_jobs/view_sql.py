@@ -103,11 +103,11 @@ def folders(views: Iterable[View]) -> list[str]:
 def create_views(
     connection: duckdb.DuckDBPyConnection, views: Iterable[View], with_comments: bool = True
 ) -> set[str]:
-    """Create the views with their comments, and those without held days; return their names.
+    """Create the views, and those without held days; return their names.
 
     All are made in one transaction, because each transaction waits for the disk. Without the view
-    of the checks, there are no views without held days. with_comments: comments are most of the
-    statements, and take most of the time.
+    of the checks, there are no views without held days. with_comments: comment on tables and
+    columns, which takes most of the time.
     """
     views = [*views]
     queries = [(view, query_of(view)) for view in views]

@@ -20,6 +20,7 @@ from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
 WRITE_BUFFER_BYTES = 1 << 18
+"""Bytes that are written at once: Parquet's pages are small, and each write is a system call."""
 
 
 class Staged(NamedTuple):
