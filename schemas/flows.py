@@ -275,6 +275,19 @@ FLOWS = Table(
             "INFOCOM V",
         ),
         Column(
+            "lost_access_min",
+            "int64",
+            "losses on the access side if all packets whose fate is undecided arrived "
+            "(losses.evidence). Null if lost_access is",
+            "packets",
+        ),
+        Column(
+            "lost_access_max",
+            "int64",
+            "losses on the access side if all packets whose fate is undecided were lost",
+            "packets",
+        ),
+        Column(
             "lost_internet",
             "int64",
             "downlink data packets that were probably lost on the Internet side (probability "

@@ -60,6 +60,16 @@ LINKS = Table(
             "double",
             "share of packets lost while the queue had room: losses of the radio",
         ),
+        Column(
+            "queue_kind",
+            "string",
+            "what the queue did on the date: fifo (kept the order of the user's packets, and "
+            "dropped only what had no room), early_drop (dropped packets though it had room, to "
+            "stay short: CoDel, PIE, RED), fair (let packets overtake those of other connections: "
+            "FQ-CoDel, fq). Null if too few losses, and too few packets of several connections, "
+            "show it",
+            source="RFC 7567",
+        ),
     ),
     sorted_by=("hour",),
 )

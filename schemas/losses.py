@@ -54,7 +54,8 @@ LOSSES = Table(
             "string",
             "rule that decided the loss. On the access side: order (only a loss agrees with FIFO "
             "order), sack or dup_acks (the most likely history of the receiver, with or without "
-            "SACK), silence (no ACK came) or undecided (the observation ended before). On the "
+            "SACK), silence (no ACK came), counted (ACKs show how many of several packets were "
+            "lost, but not which) or undecided (the observation ended before). On the "
             "Internet side: hole (a hole in the sequence space that a retransmission filled or "
             "that stayed open), tail (pending data came only after an RTO expiry), skipped (later "
             "retransmissions passed Gi without this one), timeout (a retransmission that ACKs "

@@ -197,7 +197,10 @@ class Network(BaseModel):
     initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
     """Time that servers wait for the first ACK before they retransmit (RFC 6298, 2.1)."""
     min_rto_s: Annotated[float, Field(gt=0)] = 0.2
-    """Minimum that servers add to the smoothed RTT (Linux), or minimum RTO (RFC 6298)."""
+    """Minimum that servers add to the smoothed RTT (Linux), or minimum RTO (RFC 6298).
+
+    If it is 1 s or more, servers are first assumed to follow RFC 6298, and else Linux.
+    """
     pseudonyms: Literal["keyed", "prefix", "none"] = "keyed"
     """Kind of the pseudonyms.
 

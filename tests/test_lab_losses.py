@@ -31,6 +31,11 @@ REACHED = {
     # Ten losses and twelve on the Internet side.
     "ns3-lte-sack": Reached(0.995, 0.995, 0.995, 0.02, 0.75, 0.9, 0.4),
     "ns3-lte-no-sack": Reached(0.97, 0.97, 0.97, 0.03, 0.75, 0.9, 0.4),
+    "ns3-fq-codel": Reached(0.99, 0.99, 0.99, 0.02, 0.75, 0.9, 0.4),
+    "ns3-codel-bbr": Reached(0.99, 0.99, 0.99, 0.02, 0.75, 0.9, 0.4),
+    "ns3-pie": Reached(0.99, 0.99, 0.99, 0.02, 0.75, 0.9, 0.4),
+    "ns3-fifo-no-sack": Reached(0.98, 0.99, 0.99, 0.02, 0.75, 0.6, 0.4),
+    "ns3-fast": Reached(0.99, 0.99, 0.99, 0.02, 0.75, 0.9, 0.4),
 }
 
 

@@ -23,7 +23,7 @@ def test_one_constant_is_replaced_in_the_source(name, factor, line):
 
 
 def test_every_constant_of_the_model_can_be_varied():
-    assert {"costs.LOSS", "search.WIDE_BEAM", "path.BUSY_MARGINS"} <= set(constants())
+    assert {"costs.LOSS", "search.WIDE_BEAM", "path.BUSY_MARGIN"} <= set(constants())
     for variation in chosen([]):
         module, name = variation.constant.split(".")
         source = (ROOT / MODEL / f"{module}.py").read_text()

@@ -12,24 +12,28 @@ and including the packet that the second ACK answers.
 Departures from the paper
 
 - 4500 bytes exceed GPRS's bandwidth-delay product (34 kbit/s x 0.7 s = 3000 bytes) by one half. On
-  faster links they do not. So the same is required of the measured product: the next packet must be
-  at Gi half a base RTT before the link would be idle (`queue_margin`). If it is not, or if service
-  stops for more than a base RTT (preemption), the period is cut.
+  faster links they do not. So a packet must always wait at the link: the next one must be at Gi
+  before the link would be idle, with a margin. A queue that drops early (CoDel, PIE, RED) holds a
+  few milliseconds only, so the margin is as large as the ACKs are late, not a share of the RTT:
+  four times their mean lateness, but never less than the time that the link needs for one packet,
+  and not more than half a base RTT if that is more than the mean lateness (`queue_margin`). If
+  service stops for more than a base RTT (preemption), the period is cut.
 - The part of a window's RTT that is not spent in the queue may hide a late ACK. A window of about
   one bandwidth-delay product is answered late and sent late, round after round, and every ACK looks
-  as if its packet had been queued. So the same is required of ACKs as prompt as the period's most
-  prompt ACK (`mark_idle`). The lateness of that ACK is unknown, but it is smaller than the mean
-  lateness of the others. So the packet must be at Gi earlier by that mean.
+  as if its packet had been queued. So lateness counts from the period's most prompt ACK
+  (`most_prompt_ack`), and the margin from that ACK, too (`mark_idle`).
 - Too short a base RTT hides an idle link as well, and a single packet with a late timestamp makes
   one. So the base RTT is the shortest that two of the user's connections had.
-- 16 KB outlast the ACKs' jitter on GPRS: five base RTTs at its highest rate. The same is required
-  in time (`min_base_rtts`). A delayed ACK is late by up to 200 ms, but by no more than the wait for
-  the next segment. So 20 ACKs or 4 s are required (`min_ack_delays`). The ACKs' measured lateness
-  may be, on average, at most 2.5 % of the time (`max_lateness`).
+- 16 KB outlast the ACKs' jitter on GPRS: five base RTTs at its highest rate. On all links the ACKs'
+  measured lateness may be, on average, at most 2.5 % of the time (`max_lateness`), and the period
+  lasts a base RTT (`min_base_rtts`). A delayed ACK is late by up to 200 ms, but by no more than the
+  wait for the next segment. So 20 ACKs or 4 s are required (`min_ack_delays`).
 - ACKs can only be late, never early. The rate is that between two prompt ACKs, not between the
   first and the last. These two are corners of the lower convex hull of (bytes, time) in the first
   and the last quarter (Moon, Skelly and Towsley, INFOCOM 1999, remove clock skew in this way). The
   paper's rate is ip_bytes divided by the time.
+- A link with a queue for each connection does not keep the order of a user's packets. There a
+  period is cut where the user's other packets may have been in their queues (`queue_kind`).
 - Losses of the user's other traffic falsify the bytes. So a period is also cut where any connection
   of the user has data that Gi sees twice: any transmission of it may have been dropped before the
   link. Lost packets that were never retransmitted, and lost packets of other protocols, are not
@@ -54,14 +58,16 @@ class Saturation(NamedTuple):
     """More data than this is in flight (Section IV)."""
     min_period_bytes: int = 16 * 1024
     """Minimum of acknowledged bytes (Section IV)."""
-    min_base_rtts: float = 5
+    min_base_rtts: float = 1
     """Minimum duration in base RTTs."""
     min_ack_delays: int = 20
     """Minimum number of ACKs; instead the period may last for as many times ack_delay_us."""
     ack_delay_us: int = 200_000
     """Maximum delay of a delayed ACK (µs)."""
     queue_margin: float = 0.5
-    """Base RTTs by which the next packet must be at Gi before the link would be idle."""
+    """Maximum of the time by which a packet must be at Gi before the link is idle, in base RTTs."""
+    lateness_margin: float = 4
+    """That time, as a multiple of the ACKs' mean lateness."""
     max_lateness: float = 0.025
     """Maximum mean lateness of the ACKs, as a share of the time."""
 
@@ -211,11 +217,10 @@ def most_prompt_ack(ts, sent, us_per_byte):
 
 
 @inner
-def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
-    """Return whether the link always had a packet to send between the packets of ACKs k and k + 1.
+def is_busy(clean, k, us_per_byte, base, packets):
+    """Return whether the link may always have had a packet between the packets of ACKs k and k + 1.
 
-    This covers the time from the packet that ACK k answers to the packet that ACK k + 1 answers,
-    with queue_margin base RTTs to spare.
+    This covers the time from the packet that ACK k answers to the packet that ACK k + 1 answers.
     """
     ack_ts, bytes_before = clean.ts[k], packets.downlink_bytes_before
     answered, next_answered = clean.packet[k], clean.packet[k + 1]
@@ -223,7 +228,7 @@ def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
     if clean.ts[k + 1] - ack_ts > base + served * us_per_byte:
         return False
     # The link has sent all data up to byte b by this time plus b * us_per_byte, or sooner.
-    idle_at = ack_ts - base * (1 + queue_margin) - bytes_before[answered + 1] * us_per_byte
+    idle_at = ack_ts - base - bytes_before[answered + 1] * us_per_byte
     for j in range(answered + 1, next_answered + 1):
         if packets.downlink[j] and packets.ts[j] > idle_at + bytes_before[j] * us_per_byte:
             return False
@@ -270,7 +275,8 @@ def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
 def channel_rates(segments, connections, packets, clean, saturation):
     """Return the Periods of the connections that start in the time window.
 
-    Retransmissions of the user's other connections still cut periods.
+    clean: the CleanAcks, disturbed where the user's packets do not keep their order (see
+    `queue_kind.in_order`). Retransmissions of the user's other connections still cut periods.
     """
     ack_ts, packet = clean.ts, clean.packet
     user_min_rtts = min_rtts(clean, connections, packets)
@@ -297,7 +303,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
         pace = prompt_us_per_byte(ack_ts[start : end + 1], sent[start : end + 1])
         base = base_rtt(user_min_rtts[connections.user[c]], pace)
         for k in range(start, end):
-            idle[k] = not is_busy(clean, k, pace, base, saturation.queue_margin, packets)
+            idle[k] = not is_busy(clean, k, pace, base, packets)
         idle[end] = True
         while start <= end:
             k = start
@@ -310,7 +316,12 @@ def channel_rates(segments, connections, packets, clean, saturation):
                 prompt_ts, lateness = most_prompt_ack(
                     ack_ts[start : k + 1], sent[start : k + 1], us_per_byte
                 )
-                deadline = prompt_ts - base - lateness
+                margin = max(
+                    lateness,
+                    _packet_time(clean, start, us_per_byte, packets),
+                    min(saturation.queue_margin * base, saturation.lateness_margin * lateness),
+                )
+                deadline = prompt_ts - base - margin
                 answered = packet[start : k + 1]
                 if mark_idle(idle[start:k], answered, deadline, us_per_byte, packets):
                     continue  # with the rest of the period
@@ -329,6 +340,12 @@ def channel_rates(segments, connections, packets, clean, saturation):
         sent[to_ack] - sent[from_ack],
         rate[:periods].copy(),
     )
+
+
+@inner
+def _packet_time(clean, k, us_per_byte, packets):
+    """Return the time (µs) in which the link sends the packet that ACK k answers."""
+    return packets.ip_len[clean.packet[k]] * us_per_byte
 
 
 @inner

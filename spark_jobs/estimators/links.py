@@ -55,7 +55,7 @@ def links(clean, connections, packets, day_paths):
     out["rtt_median"] = _medians(group_order(owner, first), first, clean, packets)
     path = owner_paths(clean, owner, len(users), packets)
     out["rtt_min"], out["rtt_max"] = path["base_rtt"] / 1e6, path["max_rtt"] / 1e6
-    out["rate"] = 8e6 / np.where(path["pace"] > 0, path["pace"], np.nan)
+    out["rate"] = 8e6 / np.where(path["pace_certain"], path["pace"], np.nan)
     day_path = day_paths[users]
     queue_known = day_path["limit"] > 0
     out["queue_bytes"] = np.where(queue_known, day_path["limit"], np.nan)

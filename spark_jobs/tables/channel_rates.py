@@ -11,12 +11,13 @@ from spark_jobs.tables.user_partition import UserPartition
 
 def rows(partition: UserPartition) -> pa.Table:
     """Return the rows of schemas.CHANNEL_RATES."""
-    connections, saturation = (
-        partition.connections,
-        Saturation(partition.settings.flight_size_bytes),
-    )
+    connections = partition.connections
     periods = channel_rates(
-        partition.segments, connections, partition.packets, partition.clean_acks, saturation
+        partition.segments,
+        connections,
+        partition.packets,
+        partition.acks_in_order,
+        Saturation(partition.settings.flight_size_bytes),
     )
     known = (partition.seen_for_replay & ~partition.split)[periods.connection]
     periods = type(periods)(*(column[known] for column in periods))

@@ -194,12 +194,15 @@ def _losses(partition: UserPartition) -> Columns:
     likely = lost["packets"] * (lost["probability"] > 0.5)
     lost_internet = np.bincount(lost["connection"], likely, len(access.lost)).astype(np.int64)
     expected = expected_losses(partition.internet_losses, partition.timed_connections)
+    decided = np.round(access.expected - access.undecided_expected).astype(np.int64)
     unknown = ~partition.losses_known
     access_unknown = unknown | partition.split
     return {
         "split": pa.array(partition.split),
         "lost_access": pa.array(access.lost, mask=access_unknown),
         "lost_access_expected": pa.array(access.expected, mask=access_unknown),
+        "lost_access_min": pa.array(decided, mask=access_unknown),
+        "lost_access_max": pa.array(decided + access.undecided, mask=access_unknown),
         "lost_internet": pa.array(lost_internet, mask=unknown),
         "lost_internet_expected": pa.array(expected, mask=unknown),
         "bottleneck": dictionary(

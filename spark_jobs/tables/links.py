@@ -5,6 +5,7 @@ import pyarrow as pa
 
 from schemas import LINKS
 from schemas.arrow_types import ARROW_TIMESTAMP
+from spark_jobs.estimators.loss.queue_kind import KIND_NAMES, UNKNOWN
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
@@ -13,6 +14,7 @@ def rows(partition: UserPartition) -> pa.Table:
     """Return the rows of schemas.LINKS."""
     user_links = partition.links
     known = partition.links_known[user_links["user"]]
+    kinds = partition.queue_kinds[user_links["user"]]
     return table_of(
         LINKS,
         {
@@ -26,5 +28,6 @@ def rows(partition: UserPartition) -> pa.Table:
         | {
             name: measured(np.where(known, user_links[name], np.nan))
             for name in ("rate", "queue_bytes", "queue_s", "lost_with_room")
-        },
+        }
+        | {"queue_kind": dictionary(kinds, KIND_NAMES, known & (kinds != UNKNOWN))},
     )

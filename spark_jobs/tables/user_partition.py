@@ -28,8 +28,9 @@ from spark_jobs.estimators.links import links, raise_max_rtts
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
-from spark_jobs.estimators.loss.path import user_paths
+from spark_jobs.estimators.loss.path import ack_owners, user_paths
 from spark_jobs.estimators.loss.paws import DROPPED, UNKNOWN, dropped_by_paws
+from spark_jobs.estimators.loss.queue_kind import in_order, queue_kinds
 from spark_jobs.estimators.loss.reneged import reneged
 from spark_jobs.estimators.loss.verdict import (
     AccessLosses,
@@ -273,7 +274,7 @@ class UserPartition:
     @cached_property
     def access_totals(self) -> AccessTotals:
         """The losses of each connection on the access side."""
-        return access_totals(self.segments, self.connections, self.access_losses.probability)
+        return access_totals(self.segments, self.connections, self.access_losses)
 
     @cached_property
     def losses_known(self) -> np.ndarray:
@@ -292,6 +293,19 @@ class UserPartition:
     def paths(self) -> np.ndarray:
         """The users' paths on the access side, PATH[U]."""
         return user_paths(self.clean_acks, self.timed_connections, self.packets)
+
+    @cached_property
+    def queue_kinds(self) -> np.ndarray:
+        """The kinds of queues of the users' access links, int8[U]."""
+        owner = ack_owners(self.clean_acks, self.timed_connections)
+        return queue_kinds(self.clean_acks, owner, self.packets, self.access_losses.paths)
+
+    @cached_property
+    def acks_in_order(self) -> CleanAcks:
+        """The clean ACKs, disturbed where a queue for each connection changes the order."""
+        paths = self.access_losses.paths
+        kinds = self.queue_kinds
+        return in_order(self.clean_acks, self.timed_connections, self.packets, kinds, paths)
 
     @cached_property
     def base_rtt_us(self) -> np.ndarray:
@@ -329,7 +343,7 @@ class UserPartition:
     def links(self) -> np.ndarray:
         """The users' access links by the hour, LINK[L]."""
         user_links = links(
-            self.clean_acks, self.timed_connections, self.packets, self.access_losses.paths
+            self.acks_in_order, self.timed_connections, self.packets, self.access_losses.paths
         )
         max_rtt = self.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS]["max"]
         max_rtt = np.where(self.sending_known, max_rtt, np.nan)

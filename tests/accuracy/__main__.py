@@ -22,6 +22,7 @@ from spark_jobs.networks import Network
 from tests.accuracy import sensitivity, why
 from tests.accuracy.lab import (
     NETWORK,
+    NS3_MIN_RTO_S,
     Accuracy,
     Recording,
     downlink_frames,
@@ -34,6 +35,7 @@ from tests.accuracy.why import Figure, Median, Share, Total, Why
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data"
 SENDER = DATA / "sender"
+NS3_LINKS = DATA / "ns3-links"
 PACKED = "gi.pcap.zst", "frames_lost.csv.zst", "losses_unseen.csv.zst"
 
 
@@ -48,7 +50,7 @@ def _of_lab(name: str, capture: str) -> Recording:
 
 
 def _packed(folder: Path) -> Recording:
-    """Returns a capture as tests.recordings.ns3_lte writes it."""
+    """Returns a capture as tests.recordings.ns3 writes it."""
     return Recording(*(folder / name for name in PACKED))
 
 
@@ -59,6 +61,9 @@ SHIPPED = {
     "cc-dialup-peak": _of_lab("cc-dialup-peak", "cc-dialup/peak"),
     "ns3-lte-sack": _packed(DATA / "ns3-lte/sack"),
     "ns3-lte-no-sack": _packed(DATA / "ns3-lte/no-sack"),
+} | {
+    f"ns3-{name}": _packed(NS3_LINKS / name)  # the others have no losses
+    for name in ("codel-bbr", "fast", "fifo-no-sack", "fq-codel", "pie")
 }
 
 
@@ -93,7 +98,11 @@ def why_shipped(extract: str, network: Network) -> Why:
 
 
 def why_of_folder(folder: Path, network: Network) -> Why:
-    """Measures a capture as the lab writes it, with what the sending kernel reported."""
+    """Measures a capture of the lab or of ns-3, with what the sending TCP reported."""
+    if (folder / "sender.csv.zst").is_file():
+        require(folder, "gi.pcap.zst")
+        network = network.model_copy(update={"min_rto_s": NS3_MIN_RTO_S})
+        return why.measure(folder / "gi.pcap.zst", folder / "sender.csv.zst", None, network)
     require(folder, "gi.pcap.gz", "sender.csv.gz", "kernel_srv.json")
     return why.measure(
         folder / "gi.pcap.gz", folder / "sender.csv.gz", folder / "kernel_srv.json", network
@@ -183,6 +192,7 @@ def main() -> None:
         grid = why_grid(
             {f.name: why_of_folder(f, NETWORK) for f in asked.folders}
             or {path.name: why_shipped(path.name, NETWORK) for path in sorted(SENDER.iterdir())}
+            | {path.name: why_of_folder(path, NETWORK) for path in sorted(NS3_LINKS.iterdir())}
         )
         Console(width=200).print(grid)
         return

@@ -31,6 +31,8 @@ NETWORK = Network.model_validate(
     }
 )
 """The lab's mobiles, and those of ns-3."""
+NS3_MIN_RTO_S = 1.0
+"""ns-3's TCP takes the RTO's minimum of RFC 6298, and not Linux's."""
 
 
 @dataclass(frozen=True)

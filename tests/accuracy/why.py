@@ -115,7 +115,8 @@ def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) 
             of_connections=retransmissions(ended)
             | timeouts(ended)
             | rto(rto_while_in_flight(db))
-            | time(ended),
+            | time(ended)
+            | congestion_window(ended),
             of_host={} if kernel is None else causes(db, json.loads(kernel.read_text())),
         )
 
@@ -232,6 +233,15 @@ def time(ended: pd.DataFrame) -> Figures:
             ended.rwnd_limited.sum(), ended.true_rwnd_limited.sum(), 0.05
         ),
     }
+
+
+def congestion_window(ended: pd.DataFrame) -> Figures:
+    """Compares the share of all busy time in which the congestion window, and not the receiver's,
+    held the sender back, in points."""
+    sums = ended.sum()
+    ours = 1 - sums.rwnd_limited / sums.busy
+    truth = 1 - sums.true_rwnd_limited / sums.true_busy
+    return {"congestion window's share, points": Total(100 * ours, 100 * truth, 0, 10)}
 
 
 def causes(db: duckdb.DuckDBPyConnection, counters: Mapping[str, int]) -> Figures:

@@ -130,7 +130,16 @@ def test_base_rtt_is_not_taken_from_a_single_connection():
     A packet stamped late makes it so, in a download of one segment an hour before."""
     window_of_one_bdp = download(400, 31, FAST_US, start_us=3_600_000_000)
     short = [replace(p, port=1025) for p in stamped_late(download(1, 1, FAST_US), 300_000)]
-    assert rates([*short, *window_of_one_bdp]) == []
+    (period,) = rates([*short, *window_of_one_bdp])  # the first flight alone fills the link
+    assert period["rate"] == pytest.approx(8e6 / FAST_US, rel=0.001)
+    assert period["ip_bytes"] < 31 * (DATA + HEADER)
+
+
+def test_short_queue_shows_the_rate():
+    """35 segments are 700 of 670 ms: one or two wait at a time."""
+    (period,) = rates(download(400, 35, FAST_US))
+    assert period["rate"] == pytest.approx(8e6 / FAST_US, rel=0.001)
+    assert period["ip_bytes"] > 390 * (DATA + HEADER)
 
 
 def test_period_ends_where_acks_stop():

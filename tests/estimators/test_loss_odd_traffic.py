@@ -369,7 +369,7 @@ def test_number_of_losses_is_known_where_the_lost_segments_are_undecided():
     retransmission = sent(T + 12 * SECOND, 4)
     lines = with_acks([*flight, retransmission], [flight[0], *flight[3:6]])
     rows = [r for r in tables(lines)["losses"] if r["side"] == "access"]
-    assert {r["evidence"] for r in rows} == {"order", "undecided"}
+    assert {r["evidence"] for r in rows} == {"order", "counted"}
     assert sum(r["probability"] for r in rows) == pytest.approx(4, abs=0.1)
 
 

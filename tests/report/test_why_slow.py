@@ -27,6 +27,7 @@ SECTIONS = (
     "windows",
     "rtt-by-flight",
     "largest-rtt",
+    "queues",
     "retransmissions",
     "rto",
     "stalls",

@@ -37,6 +37,7 @@ from spark_jobs.estimators.loss.observation import (
     read_user,
 )
 from spark_jobs.estimators.loss.order import prove_fates
+from spark_jobs.estimators.loss.queue_kind import drops_early
 from spark_jobs.estimators.records import Connections
 
 PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
@@ -194,11 +195,15 @@ def _decide_all(user, connections, sack_edges, workspace, out):
         if not summaries["unproven"].any():
             break
     # Even if no search needs the queue, the table of links does.
-    if losses_fitted == 0 and user.path[0].pace > 0:
-        _fit_queue(user, losses_fitted)
-    elif user.path_with_queue[0].limit > 0:
+    if user.path[0].pace > 0:
+        if losses_fitted == 0:
+            _fit_queue(user, losses_fitted)
         link.replay(user.traffic, user.path_with_queue[0])
-        verdict.write_overflow_probabilities(sent, user.traffic, user.path_with_queue[0], out)
+        user.path_with_queue[0].drops_early = drops_early(
+            user.path_with_queue[0], user.traffic, user.fate_known
+        )
+        if user.path_with_queue[0].limit > 0:
+            verdict.write_overflow_probabilities(sent, user.traffic, user.path_with_queue[0], out)
 
 
 @making
@@ -294,7 +299,7 @@ def _decide_connection(user, connection, connections, sack_edges, workspace, out
     verdict.write_verdicts(observation, lost, distinguishable, out)
     for k in range(len(sent)):
         user.traffic.lost[sent[k].packet] = lost[k]
-        decided = out.evidence[sent[k].segment] != verdict.UNDECIDED
+        decided = out.evidence[sent[k].segment] < verdict.COUNTED
         user.fate_known[sent[k].packet] = sent[k].has_data and decided
 
 

@@ -43,7 +43,10 @@ PATH = np.dtype(
         ("random_loss", "f8"),
         ("slack", "f8"),
         ("loss_cost", "f8", (LOSS_MEMORY,)),
-    ]
+        ("drops_early", "?"),
+        ("pace_certain", "?"),
+    ],
+    align=True,
 )
 """A user's path on the access side.
 
@@ -56,6 +59,8 @@ spread: uncertainty of the limit (B).
 random_loss: share of packets lost although the queue had room.
 slack: how late a certain ACK may be before it corrects the clock (µs).
 loss_cost: cost of a loss, by the number of packets that have arrived since the last (see `costs`).
+drops_early: whether the queue drops packets though it has room (see `queue_kind`).
+pace_certain: whether the link was certainly busy when the pace was measured.
 """
 
 

@@ -10,14 +10,17 @@ NO_OWNER = np.int64(-1)
 STRETCH_BYTES = 15_000
 """Minimum length of a stretch of packets without a gap whose pace is measured (B).
 
-A stretch also takes a base RTT or longer. The link's pace is the median of the stretches' paces.
+The link's pace is the median of the stretches' paces.
 """
-BUSY_MARGINS = (0.5, 0.0)
-"""Margins that define a gap, one after the other (multiples of the base RTT).
+STRETCH_JITTERS = 20.0
+"""Minimum duration of a stretch, beside a base RTT (multiple of the ACKs' jitter)."""
+BUSY_MARGIN = 0.5
+"""Margin of a link that is certainly busy (multiple of the base RTT).
 
-A gap precedes a packet that passes Gi less than this time before the link runs empty. The second
-margin is for users in whose queue there was never so much.
+A packet passes Gi at least so long before the link would run empty.
 """
+JITTER_MARGIN = 4.0
+"""Margin of users in whose queue there was never so much (multiple of the ACKs' jitter)."""
 
 
 @compiled
@@ -56,10 +59,19 @@ def owner_paths(clean, owner, count, packets):
     out = np.zeros(count, PATH)
     bytes_sent = packets.downlink_bytes_before[clean.packet + 1]
     _set_rtts(out, clean, owner, packets)
-    for margin in BUSY_MARGINS:
-        busy = _busy_acks(out, margin, clean, owner, packets)
-        _set_paces(out, busy, bytes_sent, clean, owner)
+    busy = _busy_acks(out, np.zeros(count), clean, owner, packets)
+    _set_paces(out, busy, bytes_sent, clean, owner)
     _set_jitter(out, busy, bytes_sent, clean, owner)
+    # These paces count only where no better ones are found: a late ACK looks like a queue.
+    certain = out.copy()
+    certain["pace"][:] = 0
+    margin = BUSY_MARGIN * out["base_rtt"]
+    for most in (margin, np.minimum(margin, JITTER_MARGIN * out["jitter"])):
+        busy = _busy_acks(out, most, clean, owner, packets)
+        _set_paces(certain, busy, bytes_sent, clean, owner)
+    for u in range(count):
+        if certain[u].pace > 0:
+            out[u].pace, out[u].pace_certain = certain[u].pace, True
     return out
 
 
@@ -78,12 +90,20 @@ def _set_rtts(out, clean, owner, packets):
 def _busy_acks(out, margin, clean, owner, packets):
     """Return whether the link was busy since the previous ACK, bool[K].
 
-    margin: see BUSY_MARGINS.
+    margin: float64[U], µs: see BUSY_MARGIN. A delayed ACK is late by up to half a second, and the
+    ACK before it is not if it answered two segments. Such a pair counts only if the next segment
+    was in the queue, too: it ends the delay.
     """
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
         if owner[k] != NO_OWNER and owner[k] == owner[k - 1] and clean.undisturbed[k]:
-            arrival = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base_rtt
+            last = k
+            if clean.maybe_delayed[k] and not clean.maybe_delayed[k - 1]:
+                last = k + 1
+                if last == len(clean.ts) or not clean.undisturbed[last]:
+                    continue
+            u = owner[k]
+            arrival = packets.ts[clean.packet[last]] + out[u].base_rtt + margin[u]
             busy[k] = arrival <= clean.ts[k - 1]
     return busy
 
@@ -109,7 +129,8 @@ def _set_paces(out, busy, bytes_sent, clean, owner):
         time += clean.ts[k] - clean.ts[k - 1]
         size += bytes_sent[k] - bytes_sent[k - 1]
         u = owner[k]
-        if size >= STRETCH_BYTES and time >= out[u].base_rtt:
+        min_time = max(out[u].base_rtt, STRETCH_JITTERS * out[u].jitter)
+        if size >= STRETCH_BYTES and time >= min_time:
             paces[end[u]] = time / size
             end[u] += 1
             time = size = 0

@@ -10,12 +10,12 @@ from spark_jobs.estimators.loss.observation import LOST, UNPROVEN
 from spark_jobs.estimators.sequence import NONE, unwrap
 from spark_jobs.estimators.tcp import SYN
 
-NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
-EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
+NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, COUNTED, UNDECIDED = range(7)
+EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "counted", "undecided")
 """The names of the evidence for a loss.
 
 order: order alone; sack, dup_acks: the ACKs of a receiver with SACK, without SACK; silence: no ACK
-came; undecided: there is none yet.
+came; counted: ACKs show how many of several were lost, but not which; undecided: there is none yet.
 """
 
 BOTTLENECKS = ("none", "access", "internet", "equal")
@@ -46,6 +46,10 @@ class AccessTotals(NamedTuple):
     """int64[C]: packets lost."""
     expected: np.ndarray
     """float64[C]: expected losses."""
+    undecided: np.ndarray
+    """int64[C]: packets whose loss nothing decides."""
+    undecided_expected: np.ndarray
+    """float64[C]: expected losses among these."""
 
 
 @making
@@ -80,7 +84,7 @@ def write_verdicts(observation, lost, distinguishable, out):
 
     A transmission is undecided if its fate is unproven, its data is not acknowledged, and its ACK
     would come too late to be seen. It counts with the share lost among the others. Transmissions
-    are also undecided if duplicate ACKs show how many of them were lost, but nothing shows which.
+    are counted if duplicate ACKs show how many of them were lost, but nothing shows which.
     """
     sent, feedback = observation.transmissions, observation.feedback
     decided = decided_lost = unacked_count = unacked_lost = 0
@@ -118,7 +122,7 @@ def write_verdicts(observation, lost, distinguishable, out):
             and tx.fate == UNPROVEN
             and tx.high > feedback.highest_ack
         ):
-            out.evidence[tx.segment] = UNDECIDED
+            out.evidence[tx.segment] = COUNTED
             out.probability[tx.segment] = unacked_lost / unacked_count
 
 
@@ -135,24 +139,29 @@ def write_overflow_probabilities(sent, traffic, path, out):
 
 
 @compiled
-def access_totals(segments, connections, probability):
-    """Return the AccessTotals of Segments and their Connections; probability: see AccessLosses."""
+def access_totals(segments, connections, access):
+    """Return the AccessTotals of Segments and their Connections, from AccessLosses."""
     first = connections.first
     count = len(first) - 1
     has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
     lost, expected = np.zeros(count, np.int64), np.zeros(count)
+    undecided, undecided_expected = np.zeros(count, np.int64), np.zeros(count)
     for c in range(count):
         for i in range(first[c], first[c + 1]):
             if not segments.downlink[i] or segments.payload_len[i] == 0:
                 continue
             has_data[c] = True
-            if not np.isnan(probability[i]):
-                lost[c] += probability[i] > 0.5
-                expected[c] += probability[i]
+            probability = access.probability[i]
+            if not np.isnan(probability):
+                lost[c] += probability > 0.5
+                expected[c] += probability
+                if access.evidence[i] == UNDECIDED:
+                    undecided[c] += 1
+                    undecided_expected[c] += probability
             elif segments.number[i] >= 0:
                 measurable[c] = False
         measurable[c] &= not _begins_in_recovery(first[c], first[c + 1], segments)
-    return AccessTotals(has_data, measurable, lost, expected)
+    return AccessTotals(has_data, measurable, lost, expected, undecided, undecided_expected)
 
 
 @inner
@@ -209,5 +218,5 @@ def were_needed(access, segments):
     """
     original = access.original[segments]
     lost = access.probability[original]
-    decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
+    decided = ~np.isnan(lost) & (access.evidence[original] < COUNTED)
     return lost > 0.5, decided & (original >= 0)

@@ -81,6 +81,7 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
     if advanced:
         sender.snd_una = ack.number
         sender.retransmitted_since_ack = False
+        sender.advanced_at = ack.time
         if sender.tlp_end_seq != NONE and ack.number >= sender.tlp_end_seq:
             sender.tlp_end_seq = NONE
     sender.rwnd, sender.last_ack_at, sender.newly_acked = ack.window, ack.time, acked.newly_acked
@@ -108,7 +109,7 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
     if sack_news.d_sack_of_rto:
         spurious |= BY_DSACK
     delivered = acked.delivered + sack_news.newly_sacked + (duplicate and not sender.sack)
-    window.grow(sender, delivered, advanced)
+    window.grow(sender, delivered, advanced, ack.time)
     if sender.head == sender.tail:
         scoreboard.clear(sender)
         sender.highest_sacked = NONE

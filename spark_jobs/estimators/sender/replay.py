@@ -194,20 +194,24 @@ def replay(segments, connections, servers, base_us, rto_settings, with_moments):
 def _replay_with_best_rule(span, segments, workspace, context, out):
     """Replay a connection, segments [begin, end), into ReplayResults.
 
-    The replay first assumes Linux's timer, which most servers have. If RTO expiries differ too much
-    from this rule, and another rule fits better, it is repeated with that rule.
+    The replay first assumes Linux's timer, which most servers have, or that of RFC 6298 if the
+    network's minimum RTO is as high as this RFC asks. If RTO expiries differ too much from this
+    rule, and the other rule fits better, it is repeated with that rule.
     """
+    by_rfc = context.rto_settings.min_rto >= timer.RFC_MIN_RTO_US
+    usual = np.int64(timer.RFC6298 if by_rfc else timer.LINUX)
+    other = np.int64(timer.LINUX if by_rfc else timer.RFC6298)
     sender = workspace.sender[0]
     written = workspace.written
     rto_values, rtt_samples, stalls, moments = written[0], written[1], written[2], written[3]
-    _replay_with_rule(span, segments, workspace, context, out, timer.LINUX)
-    linux_error = timer.mean_rto_error(sender)
-    if linux_error > timer.MAX_RTO_ERROR:
-        for timer_rule in (timer.RFC6298, timer.LINUX):
+    _replay_with_rule(span, segments, workspace, context, out, usual)
+    usual_error = timer.mean_rto_error(sender)
+    if usual_error > timer.MAX_RTO_ERROR:
+        for timer_rule in (other, usual):
             written[0], written[1] = rto_values, rtt_samples
             written[2], written[3] = stalls, moments
             _replay_with_rule(span, segments, workspace, context, out, timer_rule)
-            if timer.mean_rto_error(sender) < linux_error and sender.rto_error_count > 0:
+            if timer.mean_rto_error(sender) < usual_error and sender.rto_error_count > 0:
                 break
 
 

@@ -58,6 +58,7 @@ SENDER = np.dtype(
         ("dup_acks", "i8"),
         ("last_ack_at", "i8"),
         ("last_news_at", "i8"),
+        ("advanced_at", "i8"),
         ("retransmitted_since_ack", "?"),
         ("rto_may_be_spurious", "?"),
         ("rto_retransmission", "i8"),
@@ -83,6 +84,10 @@ SENDER = np.dtype(
         ("prior_cwnd", "f8"),
         ("prior_ssthresh", "f8"),
         ("decrease_factor", "f8"),
+        ("cubic_since", "i8"),
+        ("cubic_origin", "f8"),
+        ("cubic_period", "f8"),
+        ("cubic_friendly", "f8"),
         ("prr_delivered", "i8"),
         ("prr_out", "i8"),
         ("max_in_flight", "i8"),
@@ -94,6 +99,8 @@ SENDER = np.dtype(
         ("room_time", "f8"),
         ("room_time_until", "i8"),
         ("cwnd_has_room", "?"),
+        ("room_since", "i8"),
+        ("room_time_before", "f8"),
         ("room_time_when_ready", "f8"),
         ("next_edge", "i8"),
         ("edge_count", "i8"),
@@ -153,6 +160,7 @@ Loss detection and recovery:
   dup_acks                 duplicate ACKs (RFC 5681, 2); in LOSS: since the last cumulative ACK
   last_ack_at              when the server received its last ACK
   last_news_at             when it last received an ACK of new data, new SACK blocks or a new window
+  advanced_at              when it received its last cumulative ACK of new data
   retransmitted_since_ack  it has retransmitted since the last cumulative ACK
   rto_may_be_spurious      the last RTO expiry may turn out to be spurious (RFC 5682)
   rto_retransmission       segment that the last RTO expiry retransmitted first; NONE: none
@@ -175,6 +183,10 @@ The congestion window (see `window`):
   cwnd, ssthresh           congestion window and slow start threshold
   prior_cwnd, prior_ssthresh   both before the last reduction
   decrease_factor          share of the congestion window that a loss leaves
+  cubic_since              when CUBIC's growth after a reduction began; or NEVER (see `window`)
+  cubic_origin             window at which CUBIC's growth is slowest: that before the reduction
+  cubic_period             time after which it is reached (s)
+  cubic_friendly           window that Reno would have
   prr_delivered, prr_out   segments delivered and sent in this recovery (RFC 6937)
   max_in_flight            maximum of segments in flight since the last cumulative ACK
   cwnd_full                the congestion window was full when the server last sent
@@ -185,6 +197,8 @@ The congestion window (see `window`):
   room_time                how long the congestion window had room, until room_time_until (µs)
   room_time_until          end of the time that room_time covers
   cwnd_has_room            the congestion window has room now
+  room_since               since when it has room
+  room_time_before         room_time at that time (µs)
   room_time_when_ready     room_time when the last new data could be sent (µs)
   next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
   new_data_sent_at         when the server last sent new data
@@ -262,6 +276,7 @@ def initialize(sender, context, timer_rule):
     sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
     sender.state = OPEN
     sender.last_ack_at = sender.last_news_at = sender.new_data_sent_at = NEVER
+    sender.advanced_at = NEVER
     sender.retransmitted_since_ack = sender.rto_may_be_spurious = False
     sender.rto_retransmission = sender.rto_ts_val = sender.rto_low = sender.rto_high = NONE
     sender.srtt = sender.min_rtt = sender.recorded_rto = 0.0

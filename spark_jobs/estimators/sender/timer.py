@@ -21,6 +21,8 @@ from spark_jobs.estimators.sequence import NONE
 LINUX, RFC6298 = 0, 1
 TIMER_RULES = ("linux", "rfc6298")
 """Names of the rules that a timer can follow."""
+RFC_MIN_RTO_US = 1_000_000.0
+"""Minimum RTO that RFC 6298, 2.4 asks for."""
 MAX_RTO_ERROR = 0.2
 """Mean error of RTO expiries, as a logarithm, above which another rule is tried."""
 

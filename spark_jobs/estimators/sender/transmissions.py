@@ -180,7 +180,7 @@ def _retransmit(sender, sent, segment, clock):
     elif cause == LOSS_PROBE:
         sender.tlp_end_seq = sender.snd_nxt
         timer.restart(sender, segment.time)
-    elif is_head:
+    elif is_head and sender.timer_rule == timer.LINUX:
         timer.restart(sender, segment.time)
     if cause == FAST and sender.state == OPEN:
         sender.state, sender.recover = RECOVERY, sender.snd_nxt
@@ -244,6 +244,10 @@ def _cause_of_retransmission(sender, sent, segment, clock):
         )
         if is_head and is_due and (is_repeated or not answers_ack):
             return RTO_EXPIRY
+        if is_head and is_repeated and now - sent[k].last_sent_at < sender.min_rtt:
+            return RTO_EXPIRY  # no ACK can answer what was just sent (RFC 6582: impatient)
+        if is_head and _is_late_repetition(sender, sent[k], now, clock):
+            return RTO_EXPIRY
         return FAST if sender.state == RECOVERY else SLOW_START
     if _has_detected_loss(sender) and (answers_ack or not is_due):
         return FAST
@@ -260,6 +264,23 @@ def _cause_of_retransmission(sender, sent, segment, clock):
     ):
         return LOSS_PROBE
     return RTO_EXPIRY
+
+
+@inner
+def _is_late_repetition(sender, oldest, now, clock):
+    """Return whether the oldest segment is retransmitted again later than ACKs called for it.
+
+    ACKs of what was sent after its last retransmission come an RTT later. A sender that takes these
+    for a sign of its loss (RFC 8985) answers them. Another one waits for the RTO.
+    """
+    waited = now - oldest.last_sent_at
+    rto = sender.rto * (1 - timer.TIMER_GRANULARITY) - clock.jitter
+    return (
+        sender.sack
+        and oldest.transmissions > 1
+        and waited > 2 * sender.srtt + clock.jitter
+        and now - sender.advanced_at >= rto
+    )
 
 
 @inner

@@ -3,8 +3,8 @@
 Gi sees the receive window. The congestion window shows in what it lets through. It is no less than
 the maximum in flight. It is no more than what was in flight when the server waited for an ACK
 though the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681
-(slow start, congestion avoidance), RFC 7661 (no growth while it is not used) and RFC 6937
-(proportional rate reduction).
+(slow start, congestion avoidance) or, after a reduction to 70 %, RFC 9438 (CUBIC); RFC 7661 (no
+growth while it is not used) and RFC 6937 (proportional rate reduction).
 
 The mobile's window holds back a segment until the server receives the ACK that makes room for it.
 The time counts from when the server sent the segment before. If the server sent that segment as
@@ -40,6 +40,10 @@ CUBIC_DECREASE = 0.7
 Most servers use CUBIC. So this share is assumed until a window after a loss was observed. Then the
 nearer of the two shares is taken.
 """
+CUBIC_SCALE = 0.4
+"""Growth of CUBIC's window (segments/s^3; RFC 9438, 5.1: C)."""
+CUBIC_FRIENDLY = 3 * (1 - CUBIC_DECREASE) / (1 + CUBIC_DECREASE)
+"""Segments by which Reno's window grows in an RTT if it is to be as fast as CUBIC's (4.3)."""
 
 
 @inner
@@ -49,11 +53,13 @@ def initialize(sender):
     sender.ssthresh = INFINITE_SSTHRESH
     sender.prior_cwnd = sender.prior_ssthresh = 0.0
     sender.decrease_factor = CUBIC_DECREASE
+    sender.cubic_since = NEVER
+    sender.cubic_origin = sender.cubic_period = sender.cubic_friendly = 0.0
     sender.prr_delivered = sender.prr_out = 0
     sender.max_in_flight = sender.in_flight_before_ack = sender.newly_acked = 0
     sender.cwnd_full = sender.ack_after_silence = sender.decrease_unmeasured = False
-    sender.room_time = sender.room_time_when_ready = 0.0
-    sender.room_time_until = NEVER
+    sender.room_time = sender.room_time_when_ready = sender.room_time_before = 0.0
+    sender.room_time_until = sender.room_since = NEVER
     sender.cwnd_has_room = False
     sender.next_edge = sender.edge_count = 0
 
@@ -71,7 +77,26 @@ def update_room(sender, now):
     """Update whether the congestion window has room from now on."""
     sender.room_time = room_time_at(sender, now)
     sender.room_time_until = max(now, sender.room_time_until)
-    sender.cwnd_has_room = np.int64(sender.cwnd + 1e-6) > in_flight(sender)
+    has_room = np.int64(sender.cwnd + 1e-6) > in_flight(sender)
+    if has_room and not sender.cwnd_has_room:
+        sender.room_since, sender.room_time_before = now, sender.room_time
+    sender.cwnd_has_room = has_room
+
+
+@inner
+def _discard_used_room(sender, edges, now, clock):
+    """Do not count room in the congestion window that the server used at once.
+
+    It did if the data comes so soon that it answers the ACK that made the room.
+    """
+    if not sender.cwnd_has_room or now - sender.room_since > clock.jitter:
+        return
+    sender.room_time = min(sender.room_time, sender.room_time_before)
+    sender.room_time_until = max(now, sender.room_time_until)
+    k = sender.edge_count - 1
+    while k >= sender.next_edge and edges[k].time >= sender.room_since:
+        edges[k].room_time = min(edges[k].room_time, sender.room_time)
+        k -= 1
 
 
 @inner
@@ -92,6 +117,7 @@ def on_new_data(sender, edges, end, now, clock):
     """
     while sender.next_edge < sender.edge_count and edges[sender.next_edge].number < end:
         sender.next_edge += 1
+    _discard_used_room(sender, edges, now, clock)
     room_time = room_time_at(sender, now)
     if sender.next_edge < sender.edge_count:
         edge = edges[sender.next_edge]
@@ -150,7 +176,7 @@ def update_full(sender):
 
 
 @inner
-def grow(sender, delivered, advanced):
+def grow(sender, delivered, advanced, now):
     """Update the congestion window after an ACK.
 
     delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new
@@ -162,9 +188,26 @@ def grow(sender, delivered, advanced):
         if sender.cwnd_full or sender.cwnd < 2 * sender.max_in_flight:
             sender.cwnd += delivered
     elif advanced and sender.cwnd_full:
-        sender.cwnd += delivered / max(sender.cwnd, 1.0)
+        if sender.cubic_origin > 0 and sender.decrease_factor == CUBIC_DECREASE:
+            _grow_by_cubic(sender, delivered, now)
+        else:
+            sender.cwnd += delivered / max(sender.cwnd, 1.0)
     if advanced:
         sender.max_in_flight = sender.tail - sender.head
+
+
+@inner
+def _grow_by_cubic(sender, delivered, now):
+    """Let the congestion window grow as RFC 9438, 4.2 to 4.5 ask."""
+    cwnd = max(sender.cwnd, 1.0)
+    if sender.cubic_since == NEVER:
+        sender.cubic_since, sender.cubic_friendly = now, cwnd
+        sender.cubic_origin = max(sender.cubic_origin, cwnd)
+        sender.cubic_period = np.cbrt((sender.cubic_origin - cwnd) / CUBIC_SCALE)
+    time = (now - sender.cubic_since + sender.min_rtt) / 1e6 - sender.cubic_period
+    target = min(sender.cubic_origin + CUBIC_SCALE * time**3, 1.5 * cwnd)
+    sender.cubic_friendly += CUBIC_FRIENDLY * delivered / cwnd
+    sender.cwnd = max(cwnd + max(target - cwnd, 0.0) * delivered / cwnd, sender.cubic_friendly)
 
 
 @inner
@@ -204,6 +247,9 @@ def reduce_to_one(sender, repeated):
 @inner
 def _reduce_ssthresh(sender):
     sender.prior_cwnd, sender.prior_ssthresh = sender.cwnd, sender.ssthresh
+    converges = sender.cwnd < sender.cubic_origin  # RFC 9438, 4.7
+    sender.cubic_origin = sender.cwnd * ((1 + CUBIC_DECREASE) / 2 if converges else 1.0)
+    sender.cubic_since = NEVER
     sender.ssthresh = max(sender.cwnd * sender.decrease_factor, 2.0)
 
 

@@ -6,7 +6,7 @@ from spark_jobs.figures.mart_columns import USER_GROUPS, log_bin, place_and_time
 MART = Table(
     "largest_rtt_by_user",
     "the users of one local hour, each counted in every hour, of one bin of the "
-    "largest RTT on the access side and one bin of the wait in the full queue",
+    "largest RTT on the access side, one bin of the wait in the full queue and one kind of queue",
     (
         *place_and_time("the RTT samples end"),
         log_bin("bin", "the user's largest RTT of the hour in s (links.rtt_max)"),
@@ -14,6 +14,12 @@ MART = Table(
             "queue_bin",
             "the wait in the full queue in s (links.queue_s)",
             "there were too few losses to infer it",
+        ),
+        Column(
+            "queue_kind",
+            "string",
+            "the kind of queue (links.queue_kind): fifo, early_drop or fair. Null if not known",
+            source="RFC 7567",
         ),
         *USER_GROUPS,
         Column(
@@ -46,5 +52,5 @@ MART = Table(
             required=True,
         ),
     ),
-    group_columns=("hour",),
+    group_columns=("hour", "queue_kind"),
 )

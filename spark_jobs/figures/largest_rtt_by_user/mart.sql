@@ -1,13 +1,15 @@
 -- How long do packets wait for the access link at worst, user by user (Wennström et al.,
 -- Electronics Letters 2004, Fig. 2)?
 -- One row: the users of one network, date and local hour, each counted once an hour, of one bin of
--- the largest RTT on the access side and one bin of the wait in the full queue (10 % each).
+-- the largest RTT on the access side and one bin of the wait in the full queue (10 % each), and of
+-- one kind of queue.
 select
     local_hour,
     cast(floor(10 * ln(greatest(rtt_max, 1e-6))) as int) as bin,
     case
         when queue_s is not null then cast(floor(10 * ln(greatest(queue_s, 1e-6))) as int)
     end as queue_bin,
+    queue_kind,
     bit_or(user_bit) as user_groups,
     user_numbers_of(user_group) as user_numbers,
     count(*) as links,

@@ -10,7 +10,7 @@ select
     first_local_hour + first_hour_of_period as local_period,
     user_group, user_bit,
     first_user_hour + utc_hour(starting.hour) as user_hour,
-    rtt_min, rtt_max, rate, queue_s
+    rtt_min, rtt_max, rate, queue_s, queue_kind
 from starting
 join user_days
     on user_days.network = starting.network

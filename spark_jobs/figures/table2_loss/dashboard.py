@@ -15,7 +15,8 @@ LOSS = Dataset(
 ROWS = [
     [
         table("Table II. Packet loss, with 95 % intervals", LOSSES, ["network", "hours"],
-              ["internet_loss", "access_loss", "packets"], order="network || hours"),
+              ["internet_loss", "access_loss", "access_loss_min", "access_loss_max", "packets"],
+              order="network || hours"),
     ],
     [
         bars("Table II. Loss on the access side by local hour", LOSS, "hour", "access_loss",

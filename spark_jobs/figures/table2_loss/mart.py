@@ -27,6 +27,20 @@ MART = Table(
             required=True,
         ),
         Column(
+            "lost_access_min",
+            "int64",
+            "losses on the access side if all packets whose fate is undecided arrived",
+            "packets",
+            required=True,
+        ),
+        Column(
+            "lost_access_max",
+            "int64",
+            "losses on the access side if all packets whose fate is undecided were lost",
+            "packets",
+            required=True,
+        ),
+        Column(
             "lost_internet",
             "double",
             "expected losses on the Internet side: data packets that Gi never saw",

@@ -6,6 +6,8 @@ select
     count(*) as flows,
     sum(data_packets_down) as data_packets,
     sum(lost_access_expected) as lost_access,
+    sum(lost_access_min) as lost_access_min,
+    sum(lost_access_max) as lost_access_max,
     sum(lost_internet_expected) as lost_internet
 from connections
 where lost_access is not null and data_packets_down > 0

@@ -20,7 +20,7 @@ def sections(selection: Selection) -> list[Section]:
             [
                 ratio.label,
                 *(row.text(ratio.name) for row in networks),
-                *(PERCENT.text(values[ratio.name], 2) for values in PAPER.values()),
+                *(PERCENT.text(values.get(ratio.name), 2) for values in PAPER.values()),
             ]
             for ratio in NUMBERS.ratios
         ),
@@ -35,7 +35,8 @@ def sections(selection: Selection) -> list[Section]:
             caption="Downlink packets with data, retransmissions included. Internet side: lost "
             "between server and Gi, in % of the packets that servers sent. Access side: lost "
             "between Gi and the mobile, in % of the packets at Gi. If the ACKs do not decide a "
-            "packet's fate, it counts with its loss probability. " + INTERVALS,
+            "packet's fate, it counts with its loss probability. The two rows below show what the "
+            "loss would be if all these packets had arrived, or if all had been lost. " + INTERVALS,
             samples=f"{count(sum(packets))} data packets",
             tables=[NumberTable(headings, rows)],
             open_tables=True,
