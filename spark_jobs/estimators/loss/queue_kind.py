@@ -48,14 +48,24 @@ def _log_likelihood(lost, total):
 def drops_early(path, traffic, known):
     """Return whether packets with room are lost more often when others wait before them.
 
+    These must be at least half of all losses, because a limit may be wrong for some. Losses in a
+    row count once: the radio fails for a while, and the longer the queue, the more packets this
+    hits.
+
     path: a record of PATH; traffic: the user's Traffic with its backlogs by `link.replay`; known
     bool[n]: whether the fate of each packet is known.
     """
-    lost_idle = total_idle = lost_queued = total_queued = 0
+    lost = lost_idle = total_idle = lost_queued = total_queued = 0
+    after_loss = False
     for p in range(len(traffic.ts)):
         size = traffic.size[p]
         if not known[p] or size == 0:
             continue
+        is_repeated = after_loss and traffic.lost[p]
+        after_loss = traffic.lost[p]
+        if is_repeated:
+            continue
+        lost += traffic.lost[p]
         if path.limit > 0 and traffic.backlog[p] > path.limit - CLEAR_SPREADS * path.spread:
             continue
         if traffic.backlog[p] - size >= QUEUED_PACKETS * FULL_SIZE:
@@ -64,6 +74,8 @@ def drops_early(path, traffic, known):
         else:
             lost_idle += traffic.lost[p]
             total_idle += 1
+    if 2 * lost_queued < lost:
+        return False
     if total_idle == 0 or lost_queued * total_idle <= lost_idle * total_queued:
         return False
     gain = (

@@ -244,8 +244,6 @@ def _cause_of_retransmission(sender, sent, segment, clock):
         )
         if is_head and is_due and (is_repeated or not answers_ack):
             return RTO_EXPIRY
-        if is_head and is_repeated and now - sent[k].last_sent_at < sender.min_rtt:
-            return RTO_EXPIRY  # no ACK can answer what was just sent (RFC 6582: impatient)
         if is_head and _is_late_repetition(sender, sent[k], now, clock):
             return RTO_EXPIRY
         return FAST if sender.state == RECOVERY else SLOW_START
