@@ -40,8 +40,6 @@ EXPECTED = {
     # The mobiles' windows leave the links idle.
     "window": Expected(0, {None}),
 }
-PPP_BYTES = 2
-"""Of each packet, which the link's rate counts and the IP layer's does not."""
 
 
 @pytest.fixture(scope="module", params=EXPECTED)

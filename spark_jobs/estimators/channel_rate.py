@@ -65,9 +65,9 @@ class Saturation(NamedTuple):
     ack_delay_us: int = 200_000
     """Maximum delay of a delayed ACK (µs)."""
     queue_margin: float = 0.5
-    """Maximum of the time by which a packet must be at Gi before the link is idle, in base RTTs."""
+    """Upper limit of lateness_margin, in base RTTs."""
     lateness_margin: float = 4
-    """That time, as a multiple of the ACKs' mean lateness."""
+    """Time by which a packet must be at Gi before the link is idle (multiple of mean lateness)."""
     max_lateness: float = 0.025
     """Maximum mean lateness of the ACKs, as a share of the time."""
 

@@ -6,7 +6,7 @@ Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Fig. 2.
 from math import exp
 
 from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, SECONDS, count
-from spark_jobs.figures.hours import Hours, split_by_hours
+from spark_jobs.figures.hours import Hours, ratio_bars, split_by_hours
 from spark_jobs.figures.largest_rtt_by_user.numbers import (
     BY_PERIOD,
     BY_QUEUE,
@@ -19,7 +19,6 @@ from spark_jobs.figures.page_elements import (
     Section,
     figure_html,
     log_seconds_axis,
-    share_bars,
     unless_empty,
 )
 from spark_jobs.figures.samples import BINS, are_enough, distributions, quantile
@@ -128,13 +127,6 @@ def _queues_section(selection: Selection) -> Section:
     """Return the kinds of queues of the access links; a sample is a user in one hour."""
     rows = BY_QUEUE.rows(selection, "network", "period")
     by_hours = split_by_hours(selection, rows)
-    shown = {
-        hours.name: row for hours in by_hours for row in hours.rows if row["fifo"].value is not None
-    }
-    parts = {
-        label: (QUEUE_COLOURS[kind], [row[kind].value for row in shown.values()])
-        for kind, label in QUEUE_KINDS.items()
-    }
     section = Section(
         anchor="queues",
         title="Queues of the access links",
@@ -147,9 +139,10 @@ def _queues_section(selection: Selection) -> Section:
         "of several connections at a time. A user counts once in each hour. This section has no "
         "confidence intervals; the counts show the sample sizes.",
         samples=f"{count(sum(row['links'] for row in rows))} users and hours",
-        figure=share_bars(
-            list(shown),
-            parts,
+        figure=ratio_bars(
+            by_hours,
+            QUEUE_KINDS,
+            QUEUE_COLOURS,
             "Share of users and hours",
             "Shares of the kinds of queues, by network and hours",
         ),

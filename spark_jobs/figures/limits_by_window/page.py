@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from schemas.flows import LIMITS
 from spark_jobs.figures.format import count
-from spark_jobs.figures.hours import Grid, Hours, split_by_hours
+from spark_jobs.figures.hours import Grid, Hours, ratio_bars, split_by_hours
 from spark_jobs.figures.limits_by_window.numbers import (
     LIMIT_COLOURS,
     LIMIT_LABELS,
@@ -25,7 +25,6 @@ from spark_jobs.figures.page_elements import (
     Section,
     figure_html,
     group_rows,
-    share_bars,
     unless_empty,
 )
 from spark_jobs.figures.selection import Selection
@@ -56,16 +55,6 @@ def sections(selection: Selection) -> list[Section]:
 def _limits_section(selection: Selection) -> Section:
     rows = TIMES.rows(selection, "network", "period")
     by_hours = split_by_hours(selection, rows)
-    shown = {
-        hours.name: row
-        for hours in by_hours
-        for row in hours.rows
-        if row["channel"].value is not None
-    }
-    parts = {
-        label: (LIMIT_COLOURS[limit], [row[limit].value for row in shown.values()])
-        for limit, label in LIMIT_LABELS.items()
-    }
     section = Section(
         anchor="limits",
         part_heading="Why transfers were slow",
@@ -78,9 +67,10 @@ def _limits_section(selection: Selection) -> Section:
         + ". "
         + NO_INTERVALS,
         samples=f"{count(sum(row['flows'] for row in rows))} connections",
-        figure=share_bars(
-            list(shown),
-            parts,
+        figure=ratio_bars(
+            by_hours,
+            LIMIT_LABELS,
+            LIMIT_COLOURS,
             "Share of the time",
             "Shares of transfers' time by limit, network and hours",
         ),

@@ -10,7 +10,22 @@ from tempfile import TemporaryDirectory
 from tests.recordings import ns3
 from tests.recordings.ns3 import links, lte, pack
 
-NETWORKS = {"lte": lte, "links": links}
+NETWORKS = {"lte": lte.simulate, "links": links.simulate}
+DEFAULTS = {
+    "lte": {
+        "buffer": 2_000_000,
+        "internet_loss": 0.0005,
+        "files": [100, 400, 1500, 4000],
+        "pause": 6.0,
+    },
+    "links": {
+        "buffer": 6_000_000,
+        "internet_loss": 0.0003,
+        "files": [100, 400, 1500, 6000],
+        "pause": 5.0,
+    },
+}
+"""The traffic of each network, where the arguments say nothing."""
 
 
 def main() -> None:
@@ -26,7 +41,7 @@ def main() -> None:
     arguments.add_argument("--files", type=int, nargs="+", help="sizes to choose from (kB)")
     arguments.add_argument("--pause", type=float, help="mean pause between files (s)")
     arguments.add_argument("--buffer", type=int, help="of the sender (B)")
-    arguments.add_argument("--window", type=int, help="of the receiver (B)")
+    arguments.add_argument("--window", type=int, help="of the receiver (B; default: as the buffer)")
     arguments.add_argument("--internet-loss", type=float, help="share of packets")
     for name in ("sack", "timestamps", "harq", "pacing"):
         arguments.add_argument(
@@ -39,12 +54,13 @@ def main() -> None:
     of_links.add_argument("--delays", type=float, nargs="+", default=[15, 25, 40], help="ms")
     arguments.add_argument("--simulate-only", action="store_true", help="leave ns-3's files")
     asked = arguments.parse_args()
-    network = NETWORKS[asked.network]
-    for name, value in network.DEFAULTS.items():
+    for name, value in DEFAULTS[asked.network].items():
         if getattr(asked, name) is None:
             setattr(asked, name, value)
+    asked.window = asked.window or asked.buffer
+    simulate = NETWORKS[asked.network]
     if asked.simulate_only:
-        rates = network.simulate(asked, asked.folder)
+        rates = simulate(asked, asked.folder)
         (asked.folder / "rates.json").write_text(json.dumps(rates))
         return
     with TemporaryDirectory() as captures:

@@ -5,14 +5,6 @@ from pathlib import Path
 
 from tests.recordings.ns3.network import MOBILES, Network
 
-DEFAULTS = {
-    "buffer": 6_000_000,
-    "window": 6_000_000,
-    "internet_loss": 0.0003,
-    "files": [100, 400, 1500, 6000],
-    "pause": 5.0,
-}
-
 
 def simulate(asked: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Simulates; returns the rate of each mobile's link, by its address."""

@@ -5,14 +5,6 @@ from pathlib import Path
 
 from tests.recordings.ns3.network import MOBILES, Network
 
-DEFAULTS = {
-    "buffer": 2_000_000,
-    "window": 2_000_000,
-    "internet_loss": 0.0005,
-    "files": [100, 400, 1500, 4000],
-    "pause": 6.0,
-}
-
 
 def simulate(asked: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Simulates; the cells share out their rates, so no mobile has one of its own."""

@@ -84,9 +84,7 @@ class Network:
         """Simulates; writes the captures of gateway, server and mobiles, and the sender's log."""
         ns, folder = self.ns, self.folder
         ns.cppyy.cppdef(Path(__file__).with_name("sender_log.cc").read_text())
-        log = ns.cppyy.gbl.giscope.log_of(
-            self.server.Get(0), str(folder / "sender.csv"), float(START)
-        )
+        log = ns.cppyy.gbl.giscope.Log(self.server.Get(0), str(folder / "sender.csv"), START)
         self.wire.EnablePcap(str(folder / "gi.pcap"), self.ends.Get(0), False, True)
         self.wire.EnablePcap(str(folder / "server.pcap"), self.ends.Get(1), False, True)
         ns.InternetStackHelper().EnablePcapIpv4(str(folder / "mobile"), mobiles)
