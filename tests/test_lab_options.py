@@ -101,9 +101,13 @@ def truth(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("access", "known"), [("gprs", 6), ("dialup", 4)])
+@pytest.mark.parametrize(("access", "known"), [("gprs", 4), ("dialup", 4)])
 def test_effects_are_those_in_all_transfers_under_true_rates(transfers, access, known):
-    """known: number of effects of which something is said; one dial-up user has a large window."""
+    """known: number of effects of which something is said.
+
+    One dial-up user has a large window. On GPRS, the rate of a quarter of the transfers with a low
+    window is unknown: nothing is said of two windows.
+    """
     rows = transfers[transfers["access"] == access]
     expected, of_truth = truth(rows), by_rate(rows, "rate_bps")
     said = 0
@@ -119,11 +123,17 @@ def test_effects_are_those_in_all_transfers_under_true_rates(transfers, access, 
 
 
 def test_rates_of_links_are_known_whatever_the_window(transfers):
-    """Half of the transfers with a low window have no rate in channel_rates."""
+    """Half of the transfers with a low window have no rate in channel_rates.
+
+    The rates of others in links are unknown, too: their windows are about as large as the path, so
+    late ACKs look like a queue.
+    """
     low = transfers[(transfers["access"] == "gprs") & (transfers["window"] == "low")]
-    assert low["rate"].notna().mean() > 0.85
+    assert low["rate"].notna().mean() > 0.7
     assert low["period_rate"].notna().mean() < 0.5
-    assert (low["rate"] / low["rate_bps"]).median() == pytest.approx(1, abs=0.01)
+    error = (low["rate"] / low["rate_bps"] - 1).dropna().abs()
+    assert error.median() < 0.01
+    assert error.max() < 0.05
 
 
 def test_nothing_is_said_of_windows_and_mss_if_only_large_windows_have_a_rate(transfers):

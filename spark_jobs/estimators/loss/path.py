@@ -19,7 +19,7 @@ BUSY_MARGIN = 0.5
 
 A packet passes Gi at least so long before the link would run empty.
 """
-JITTER_MARGIN = 4.0
+JITTER_MARGIN = 2.0
 """Margin of users in whose queue there was never so much (multiple of the ACKs' jitter)."""
 
 
