@@ -57,6 +57,9 @@ class Loop:
 class Emulator:
     """servers: the interface to them; mobiles: those to the mobiles, by number of options."""
 
+    carried = frozenset({TCP})
+    """IP protocols; packets of others are ignored."""
+
     def __init__(
         self, profile: Profile, truth: Truth, servers: int, mobiles: dict[int, int]
     ) -> None:
@@ -87,7 +90,7 @@ class Emulator:
         with suppress(BlockingIOError):
             for _ in range(AT_ONCE):
                 packet = os.read(file, 2048)
-                if packet[0] >> 4 == 4 and packet[9] == TCP:
+                if packet[0] >> 4 == 4 and packet[9] in self.carried:
                     self.take(packet, file == self.servers, time.time())
 
     def take(self, packet: bytes, down: bool, now: float) -> None:
@@ -103,8 +106,13 @@ class Emulator:
 
     def up_at_gi(self, packet: bytes, now: float) -> None:
         self.truth.frame(packet, now)
-        if not self.path.send(now, False, lambda _: write(self.servers, packet)):
+        if not self.path.send(now, False, lambda now: self.hand_over(self.servers, packet, now)):
             self.truth.unseen("internet", False, packet, now)
+
+    def hand_over(self, interface: int, packet: bytes, now: float) -> None:
+        """Gives a packet to the namespace at its end."""
+        with suppress(OSError):  # the interface is down: the recording ends
+            os.write(interface, packet)
 
     def report(self) -> str:
         """Returns how late events were, as JSON."""
@@ -123,7 +131,7 @@ class Fates:
 
     def delivered(self, frame: Frame, now: float) -> None:
         del self.emulator.queued[frame.number]
-        write(self.interface, frame.packet)
+        self.emulator.hand_over(self.interface, frame.packet, now)
 
     def lost(self, frame: Frame, fate: str, now: float) -> None:
         del self.emulator.queued[frame.number]
@@ -137,8 +145,3 @@ class Fates:
 
     def event(self, what: str, now: float) -> None:
         self.truth.event(self.user, what, now)
-
-
-def write(file: int, packet: bytes) -> None:
-    with suppress(OSError):  # the interface is down: the recording ends
-        os.write(file, packet)

@@ -42,7 +42,8 @@ class Fates(Protocol):
 
 
 class Path:
-    """The Internet between servers and Gi: losses, a delay that varies; packets stay in order."""
+    """The Internet between servers and Gi: losses, a delay that varies; packets stay in order,
+    but for those that are overtaken."""
 
     def __init__(self, internet: Internet, clock: Clock, random: Random) -> None:
         self.internet, self.clock, self.random = internet, clock, random
@@ -53,6 +54,9 @@ class Path:
         if self.random.random() < self.internet.loss:
             return False
         delay = self.internet.delay + abs(self.random.gauss(0, self.internet.jitter))
+        if self.internet.overtaken and self.random.random() < self.internet.overtaken:
+            self.clock.at(now + delay + self.internet.detour, arrive)
+            return True
         self.last[down] = max(now + delay, self.last[down])
         self.clock.at(self.last[down], arrive)
         return True

@@ -35,6 +35,8 @@ class Internet(Part):
     delay: NonNegativeFloat = Field(0.05, description="one way, s")
     jitter: NonNegativeFloat = Field(0, description="standard deviation of the delay, s; in order")
     loss: Probability = 0
+    overtaken: Probability = Field(0, description="a packet takes a detour; others overtake it")
+    detour: NonNegativeFloat = Field(0, description="what that takes more, s")
 
 
 class Preemption(Part):

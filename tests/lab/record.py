@@ -34,8 +34,8 @@ def record(file: Path, into: Path) -> None:
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     with ExitStack() as stack, TemporaryDirectory() as scratch:
         shutil.copy(file, Path(scratch, "profile.toml"))
-        servers, to_servers = stack.enter_context(_servers(profile))
-        mobiles = {number: stack.enter_context(_mobiles(number)) for number in OPTIONS}
+        servers, to_servers = stack.enter_context(server_side(profile))
+        mobiles = {number: stack.enter_context(mobile_side(number)) for number in OPTIONS}
         offset = profile.start.timestamp() - time.time()
         with Truth(captures, folder, offset) as truth:
             emulator = Emulator(profile, truth, to_servers, {k: m[1] for k, m in mobiles.items()})
@@ -51,7 +51,7 @@ def record(file: Path, into: Path) -> None:
 
 
 @contextmanager
-def _servers(profile: Profile) -> Iterator[tuple[str, int]]:
+def server_side(profile: Profile) -> Iterator[tuple[str, int]]:
     """Their namespace, and the interface to them."""
     with namespace("servers") as inside:
         interface = tun("internet", inside, ["default"])
@@ -66,7 +66,7 @@ def _servers(profile: Profile) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def _mobiles(options: int) -> Iterator[tuple[str, int]]:
+def mobile_side(options: int) -> Iterator[tuple[str, int]]:
     """The namespace of the mobiles with a pair of options, and the interface to them."""
     with namespace(f"mobiles{options}") as inside:
         interface = tun("access", inside, ["default"])

@@ -217,3 +217,16 @@ def test_internet_path_keeps_the_order_and_loses_the_given_share() -> None:
     assert [k for k, _ in arrived] == [k for k, ok in enumerate(sent) if ok]
     assert 1000 - sum(sent) == pytest.approx(100, abs=38)
     assert all(now - 0.01 * k >= 0.1 for k, now in arrived)
+
+
+def test_packets_that_take_a_detour_are_overtaken() -> None:
+    world = World()
+    path = Path(Internet(delay=0.1, overtaken=0.1, detour=0.035), world, Random(1))
+    arrived: list[tuple[int, float]] = []
+    for k in range(1000):
+        path.send(0.01 * k, True, lambda now, k=k: arrived.append((k, now)))
+    world.run(100)
+    late = [k for k, now in arrived if now - 0.01 * k > 0.11]
+    assert len(late) == pytest.approx(100, abs=38)
+    assert [k for k, _ in arrived if k not in late] == [k for k in range(1000) if k not in late]
+    assert [k for k, _ in arrived] != list(range(1000))

@@ -12,8 +12,9 @@ from typing import IO, Self
 import zstandard
 
 SNAP_LENGTH = 80
-"""Bytes kept of each packet: its headers."""
+"""Bytes that keep the headers of TCP."""
 LINKTYPE_RAW = 101
+TCP, UDP = 6, 17
 TABLES = {
     "frames_lost": ("frame", "fate"),
     "losses_unseen": (
@@ -44,16 +45,19 @@ class Compressed:
 
 
 class Truth:
-    """Gi's capture, and the fates of packets. offset: of the recording's clock to the host's."""
+    """Gi's capture, and the fates of packets. offset: of the recording's clock to the host's;
+    snap: bytes kept of each packet."""
 
-    def __init__(self, captures: Path, folder: Path, offset: float) -> None:
-        self.captures, self.folder, self.offset = captures, folder, offset
+    def __init__(
+        self, captures: Path, folder: Path, offset: float, snap: int = SNAP_LENGTH
+    ) -> None:
+        self.captures, self.folder, self.offset, self.snap = captures, folder, offset, snap
         self.frames = 0
         self.stack = ExitStack()
 
     def __enter__(self) -> Self:
         self.pcap = self.stack.enter_context(Compressed(self.captures / "gi.pcap"))
-        self.pcap.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, SNAP_LENGTH, LINKTYPE_RAW))
+        self.pcap.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, self.snap, LINKTYPE_RAW))
         self.tables = {}
         for name, columns in TABLES.items():
             file = self.stack.enter_context(Compressed(self.folder / f"{name}.csv"))
@@ -69,7 +73,7 @@ class Truth:
     def frame(self, packet: bytes, now: float) -> int:
         """Writes a packet that passes Gi; returns its number, from 1 on."""
         seconds, fraction = divmod(now + self.offset, 1)
-        kept = packet[:SNAP_LENGTH]
+        kept = packet[: self.snap]
         head = struct.pack("<IIII", int(seconds), int(fraction * 1e6), len(kept), len(packet))
         self.pcap.write(head + kept)
         self.frames += 1
@@ -91,9 +95,13 @@ class Truth:
 
 
 def _named(packet: bytes) -> Sequence[object]:
-    """Returns ip_len, src, sport, dst, dport, seq of a TCP packet over IPv4."""
+    """Returns ip_len, src, sport, dst, dport, seq of a packet over IPv4; "" for what it lacks."""
     header = 4 * (packet[0] & 15)
     (length,) = struct.unpack_from(">H", packet, 2)
     source, destination = IPv4Address(packet[12:16]), IPv4Address(packet[16:20])
     sport, dport, seq = struct.unpack_from(">HHI", packet, header)
+    if packet[9] == UDP:
+        seq = ""
+    elif packet[9] != TCP:
+        sport = dport = seq = ""
     return length, source, sport, destination, dport, seq
