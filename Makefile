@@ -81,6 +81,7 @@ docs: .venv/ready ## Write docs/schema.md and docs/reference.md anew, after the 
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
 	@$(RUN) python -m tests.bench.peers
+	@$(RUN) python -m tests.bench.quic
 	@$(RUN) python -m tests.bench.uneven
 	@$(RUN) python -m tests.bench.zeek_log
 	@$(RUN) python -m tests.bench.zeek_scripts

@@ -15,6 +15,7 @@ from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
 from schemas.quality import MAX_OPTIONS_CUT_SHARE, QUALITY
+from schemas.quic_flows import QUIC_FLOWS, QUIC_SETUP_CLASSES, SPINS
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.rto_values import RTO_VALUES
 from schemas.rtt_samples import RTT_SAMPLES
@@ -28,6 +29,7 @@ FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
 STORED_TABLES = (
     PACKETS,
     FLOWS,
+    QUIC_FLOWS,
     CHANNEL_RATES,
     LOSSES,
     RETRANSMISSIONS,
@@ -52,6 +54,7 @@ DAILY_TABLES = (
     LINKS,
     LOSSES,
     PAGES,
+    QUIC_FLOWS,
     RETRANSMISSIONS,
     RTT_SAMPLES,
     SESSIONS,
@@ -78,11 +81,14 @@ __all__ = [
     "PAGES",
     "PARTITION_COLUMNS",
     "QUALITY",
+    "QUIC_FLOWS",
+    "QUIC_SETUP_CLASSES",
     "RETRANSMISSIONS",
     "RTO_VALUES",
     "RTT_SAMPLES",
     "SESSIONS",
     "SKIP_REASONS",
+    "SPINS",
     "STALLS",
     "STORED_TABLES",
     "TIMESTAMP",

@@ -476,7 +476,7 @@ FLOWS = Table(
             "parallel",
             "int64",
             "maximum number of the user's connections that were active at once with this one, "
-            "itself and QUIC's (UDP port 443) included. Active: with an open request, or with "
+            "itself and QUIC's included. Active: with an open request, or with "
             "data in flight. Only connections that start on the date count. Null if this one was "
             "never active",
             "connections",

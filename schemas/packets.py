@@ -11,6 +11,21 @@ Their contents count as bytes of the outer addresses. The reader opens GTP-U, MP
 pseudowires.
 """
 
+QUIC_FORMS = {
+    "initial": "begins a connection",
+    "zero_rtt": "a client's data before the server's answer",
+    "handshake": "completes the handshake",
+    "retry": "the server's demand to prove the address",
+    "version_negotiation": "the server's list of its versions",
+    "one_rtt": "data, with a short header",
+    "unreachable": "a message of ICMP: a datagram of the flow could not be delivered",
+}
+"""Forms of QUIC's packets, and the meaning of each (RFC 9000, 17; RFC 792; RFC 4443)."""
+QUIC_COALESCED = {form: 1 << code for code, form in enumerate(QUIC_FORMS)} | {
+    "not captured": 1 << len(QUIC_FORMS)
+}
+"""Bits of packets that follow the first one in a datagram (RFC 9000, 12.2)."""
+
 PACKETS = Table(
     name="packets",
     row="one IP packet of a subscriber, in capture order within a file. A datagram in "
@@ -181,6 +196,58 @@ PACKETS = Table(
             required=True,
             compression=UNCOMPRESSED,
         ),
+        Column(
+            "quic_form",
+            "string",
+            "of a QUIC datagram, the form of its first packet: "
+            + ", ".join(f"{form} ({meaning})" for form, meaning in QUIC_FORMS.items())
+            + ". Null if it is not QUIC's: a flow of QUIC's has begun with a long header, or has "
+            "the port 443, 80 or 8443",
+            source="RFC 8999; RFC 9000, 17; RFC 9369",
+            compression=UNCOMPRESSED,
+        ),
+        Column(
+            "quic_coalesced",
+            "uint8",
+            "the forms of the packets that follow the first one in the datagram: "
+            + ", ".join(f"{form} {bit}" for form, bit in QUIC_COALESCED.items())
+            + ". Null if there are none",
+            source="RFC 9000, 12.2",
+            compression=UNCOMPRESSED,
+        ),
+        Column(
+            "quic_version",
+            "uint32",
+            "version of a long header; 0: version negotiation",
+            source="RFC 8999, 5.1",
+            compression=UNCOMPRESSED,
+        ),
+        Column(
+            "quic_spin",
+            "bool",
+            "spin bit of a short header: true if it is 1",
+            source="RFC 9000, 17.4",
+            compression=UNCOMPRESSED,
+        ),
+        *(
+            Column(
+                f"quic_{name}",
+                "uint32",
+                f"32-bit hash of the {which} connection ID's first 8 bytes, or 4 if it has fewer "
+                f"than 8. {missing}",
+                source="RFC 8999, 5",
+                encoding=PLAIN,
+            )
+            for name, which, missing in (
+                (
+                    "dcid",
+                    "destination",
+                    "Null for a short header if no long header showed its length",
+                ),
+                ("scid", "source", "Null for a short header"),
+            )
+        ),
     ),
     statistics_columns=("capture", "user_partition", "ts"),
+    sparse=("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid"),
 )

@@ -6,9 +6,8 @@ PAGES = Table(
     name="pages",
     row="one burst of a user's connections, as a page that loads makes them. Before it, the "
     "user was idle for more than a second and two round trips. It has the connections "
-    "that start on the date, TCP's of any port and QUIC's (UDP port 443), if TCP sent "
-    "something to the mobile. Connections of which one direction was not seen do not "
-    "count",
+    "that start on the date, TCP's and QUIC's, if the mobile got data. TCP's connections of which "
+    "one direction was not seen do not count",
     columns=(
         Column("user", "string", "the user's key", required=True),
         Column(
@@ -24,6 +23,13 @@ PAGES = Table(
             "int64",
             "connections active in the page: with an open request, or with data sent and not "
             "acknowledged",
+            "connections",
+            required=True,
+        ),
+        Column(
+            "quic_connections",
+            "int64",
+            "those of them that are QUIC's (see quic_flows)",
             "connections",
             required=True,
         ),

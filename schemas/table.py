@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -105,6 +105,8 @@ class Table:
 
     Empty: all columns have them.
     """
+    sparse: tuple[str, ...] = ()
+    """Columns that a file need not have if all its rows have null there."""
     group_columns: tuple[str, ...] = ()
     """Columns of a mart that, with network and date, define its groups.
 
@@ -122,6 +124,14 @@ class Table:
         """A hash of the names and types of the stored columns, which distinguishes versions."""
         columns = ",".join(f"{field.name} {field.type}" for field in self.arrow)
         return f"{crc32(columns.encode()):08x}"
+
+    @cached_property
+    def lean(self) -> Table:
+        """The table without its sparse columns; the table itself if it has none."""
+        if not self.sparse:
+            return self
+        columns = tuple(column for column in self.columns if column.name not in self.sparse)
+        return replace(self, columns=columns, sparse=())
 
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:

@@ -26,7 +26,7 @@ CHECKS = "quality"
 """The view of the checks that hold days."""
 DESCRIPTION = "giscope.description"
 """The table, in the file of the views, with their description."""
-FORMAT = 1
+FORMAT = 2
 """The format of descriptions. Raise it if View, Files or Column change."""
 QUOTED_WILDCARDS = str.maketrans({character: f"[{character}]" for character in "*?["})
 
@@ -45,14 +45,14 @@ class Files(NamedTuple):
     - network: the network to which their rows belong; None if they belong to no network
     - folder: the folder of this network's rows, which holds no others
     - names: the files' paths in the folder
-    - are_present: all have the view's present columns
+    - layout: that of today's files which have the same columns; "" for files of earlier versions
     - renamed: their former names of columns, and today's
     """
 
     network: str | None
     folder: str
     names: list[str]
-    are_present: bool
+    layout: str
     renamed: Sequence[Sequence[str]]
 
 
@@ -155,32 +155,30 @@ def _comments(view: View) -> Iterator[str]:
 def query_of(view: View) -> str:
     """Return the query that reads a view's files.
 
-    A column that a file of an earlier version lacks is null. To see the columns of files, DuckDB
-    opens each of them. Of files that have the present columns, it opens only the first, and then
-    those that a query needs.
+    A column that a file lacks is null. To see the columns of files, DuckDB opens each of them. Of
+    files of one layout, it opens only the first, and then those that a query needs.
     """
     nulls = ", ".join(
         f"cast(null as {column.type}) as {identifier(column.name)}"
         for column in (*view.partitions, *view.columns)
     )
-    read_together: dict[tuple[bool, tuple], list[str]] = defaultdict(list)
+    read_together: dict[tuple[str, tuple], list[str]] = defaultdict(list)
     for files in view.files:
         paths = [quoted_path(f"{files.folder}/{name}") for name in files.names]
-        read_together[files.are_present, (*map(tuple, files.renamed),)] += paths
+        read_together[files.layout, (*map(tuple, files.renamed),)] += paths
     reads = [
-        _read(view, paths, *kind)
-        for kind, paths in sorted(read_together.items(), key=lambda item: not item[0][0])
+        _read(view, paths, *kind) for kind, paths in sorted(read_together.items(), reverse=True)
     ]
     return " union all by name ".join([f"select {nulls} where false", *reads])
 
 
-def _read(view: View, paths: list[str], are_present: bool, renamed: Iterable[Sequence[str]]) -> str:
+def _read(view: View, paths: list[str], layout: str, renamed: Iterable[Sequence[str]]) -> str:
     """Return the query that reads files with their partition columns."""
     columns = ", ".join(f"{identifier(then)} as {identifier(now)}" for then, now in renamed)
     hive = ", ".join(f"{string_literal(c.name)}: {string_literal(c.type)}" for c in view.partitions)
     return (
         f"select * {f'rename ({columns}) ' if columns else ''}from read_parquet("
-        f"[{', '.join(map(string_literal, paths))}], union_by_name = {not are_present}, "
+        f"[{', '.join(map(string_literal, paths))}], union_by_name = {not layout}, "
         f"hive_partitioning = true, hive_types = {{{hive}}})"
     )
 

@@ -18,7 +18,8 @@ import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
-from schemas import FROM_ZEEK_LOGS, Table
+from schemas import FROM_ZEEK_LOGS, QUIC_FLOWS, Table
+from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest
@@ -80,7 +81,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SUPPRESSED_GROUPS)
+EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, QUIC_FLOWS, QUIC_BESIDE_TCP, SUPPRESSED_GROUPS)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from schemas import (
     FLOWS,
     INGEST_LOG,
     LINKS,
+    QUIC_FLOWS,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -29,9 +30,12 @@ from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from spark_jobs.warehouse.views import sql_type
 
 FIRST, DAYS = date(2004, 3, 1), 30
-REPEATED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
+REPEATED_TABLES = (
+    FLOWS, QUIC_FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES,
+)  # fmt: skip
 REPETITIONS = 3
 """Hours of a day in which a connection is repeated."""
 LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
@@ -144,6 +148,8 @@ def _repeated_rows(table: Table, of: MonthNetwork, day: date) -> str:
             from links join hours using ("user") where network = '{of.of}'
             qualify row_number() over (partition by "user", new_hour order by hour) = 1
         """
+    if table is QUIC_FLOWS:
+        return _quic_rows(of, day)
     if "start_ts" not in columns:
         days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
         when = [c for c in ("first_ts", "last_ts") if c in columns]
@@ -173,6 +179,43 @@ def _connections(of: MonthNetwork, day: date) -> str:
             {start} - start_ts as moved, {slow} as slow
         from flows, range({REPETITIONS}) as repetitions(repetition)
         where network = '{of.of}' and {_share(day, "flow_id")}
+    """
+
+
+def _quic_rows(of: MonthNetwork, day: date) -> str:
+    """Return SQL for QUIC connections: a third of the repetitions as QUIC, with faster set-ups."""
+    nulls = ", ".join(
+        f'null::{sql_type(column.type)} as "{column.name}"'
+        for column in QUIC_FLOWS.arrow
+        if column.name not in FLOWS.arrow.names
+    )
+    return f"""
+        with quic as (
+            select flows.* replace (
+                    new_flow_id + 1 as flow_id, flows.start_ts + moved as start_ts,
+                    end_ts + moved as end_ts, setup_delay * slow / {of.faster} / 2 as setup_delay,
+                    rtt_access * slow / {of.faster} as rtt_access
+                ), {nulls}
+            from flows join ({_connections(of, day)}) using (flow_id)
+            where network = '{of.of}' and new_flow_id % 3 = 0
+        )
+        select * replace (
+            if(
+                setup_class = 'slight_problem',
+                ['initial_repeated', 'retry', 'version_negotiation'][flow_id % 5 % 3 + 1],
+                setup_class
+            ) as setup_class,
+            ['spins', 'constant', 'no_signal', null][flow_id % 4 + 1] as spin,
+            if(flow_id % 4 = 0, rtt_access + rtt_internet, null) as spin_rtt_median,
+            true as begin_seen, 1 as bursts, 1.0 as active, 0 as migrations
+        )
+        from quic where flow_id % 7 <> 0
+        union all by name
+        select * replace (
+            null as setup_class, null as setup_delay, null as rtt_access, null as rtt_internet,
+            false as begin_seen, 1 as bursts, 1.0 as active, 0 as migrations
+        )
+        from quic where flow_id % 7 = 0
     """
 
 

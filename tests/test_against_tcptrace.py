@@ -169,11 +169,10 @@ def read_partition(path: Path, folder: Path) -> UserPartition | None:
     ingest_capture(warehouse, EVERYONE, path)
     files = warehouse.files(PACKETS)
     groups = [group for file in files for group in row_groups(file)]
-    return (
-        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), Settings.of(EVERYONE))
-        if files
-        else None
-    )
+    if not files:
+        return None
+    packets, names, _ = read_packets(groups, Span(0, 2**62, 0, 2**62))
+    return UserPartition(packets, names, Settings.of(EVERYONE))
 
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:

@@ -11,9 +11,16 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from schemas import PACKETS
+from schemas import PACKETS, Table
 from schemas.arrow_types import ARROW_TYPES
+from schemas.packets import QUIC_FORMS
 from spark_jobs.capture import decode
+from spark_jobs.capture.quic_headers import (
+    HAS_QUIC,
+    HAS_QUIC_SPIN,
+    QUIC_COLUMNS,
+    QUIC_SPIN_SET,
+)
 from spark_jobs.capture.reader import PacketBatch
 from spark_jobs.capture.users import AddressNames, UserKeys
 from spark_jobs.compiled import compiled
@@ -100,6 +107,7 @@ def packet_tables(
 ) -> Iterator[tuple[date, pa.Table]]:
     """Yield the batch's packets as tables of schemas.PACKETS, with the date of each.
 
+    A batch without a packet of QUIC's has the columns of the table's lean form.
     names: those of the batch's addresses; all of its packets are of one key period. There is one
     table per user partition and date, sorted by (user, ts, frame). A date with few packets has one
     table, sorted by user partition first.
@@ -107,6 +115,7 @@ def packet_tables(
     users, partition_of_user, codes = _user_codes(batch, partitions, names)
     order = group_order(codes, group_offsets(codes, len(users)))
     texts = pa.array(names.names)
+    table = PACKETS if (batch.rows["has"] & HAS_QUIC).any() else PACKETS.lean
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
         user_starts = np.flatnonzero(np.diff(user, prepend=-1))
@@ -121,6 +130,7 @@ def packet_tables(
             yield (
                 EPOCH + timedelta(days=day),
                 _table(
+                    table,
                     _sorted_columns(batch.rows, rows_of_day[low:high], starts),
                     batch,
                     capture,
@@ -231,6 +241,7 @@ def _fill_columns(rows, order, columns):
 
 
 def _table(
+    table: Table,
     columns: dict[str, np.ndarray],
     batch: PacketBatch,
     capture: str,
@@ -238,7 +249,7 @@ def _table(
     users: np.ndarray,
     names: pa.Array,
 ) -> pa.Table:
-    """Return sorted packets as a table of schemas.PACKETS.
+    """Return sorted packets as rows of a table, schemas.PACKETS or its lean form.
 
     The column `user` holds indices into `users`, which are address numbers. `names` has the name of
     each address. The dictionaries hold only values that occur.
@@ -256,13 +267,34 @@ def _table(
     }
     for name, flag in decode.BOOLEAN_COLUMNS.items():
         arrays[name] = pa.Array.from_buffers(pa.bool_(), n, [validity[flag]] * 2)
-    schema = PACKETS.arrow_dictionary
+    schema = table.arrow_dictionary
+    if table is PACKETS:
+        arrays |= _quic(columns, schema)
     for field in schema:
         if field.name not in arrays:
             values = pa.py_buffer(columns[field.name])
             buffers = [validity[_FLAG_OF_COLUMN.get(field.name, 0)], values]
             arrays[field.name] = pa.Array.from_buffers(field.type, n, buffers)
     return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def _quic(columns: dict[str, np.ndarray], schema: pa.Schema) -> dict[str, pa.Array]:
+    """Return QUIC's columns; their values are in TCP's fields (see quic_headers.py)."""
+    has, n = columns["has"], len(columns["has"])
+    arrays = {}
+    for name, (field, flag) in QUIC_COLUMNS.items():
+        type_ = schema.field(name).type
+        codes = type_.index_type if pa.types.is_dictionary(type_) else type_
+        buffers = [_validity(has, flag), pa.py_buffer(columns[field])]
+        arrays[name] = pa.Array.from_buffers(codes, n, buffers)
+    arrays["quic_form"] = _compact(arrays["quic_form"])
+    spin = [_validity(has, HAS_QUIC_SPIN), _validity(has, QUIC_SPIN_SET)]
+    return arrays | {"quic_spin": pa.Array.from_buffers(pa.bool_(), n, spin)}
+
+
+def _compact(forms: pa.Array) -> pa.DictionaryArray:
+    """Return the names of forms, with a dictionary of those that occur."""
+    return pa.array(list(QUIC_FORMS)).take(forms).dictionary_encode()
 
 
 def _validity(has: np.ndarray, flag: int) -> pa.Buffer:

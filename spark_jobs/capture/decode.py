@@ -17,6 +17,7 @@ from spark_jobs.capture.link import (
     be16,
     ip_header,
 )
+from spark_jobs.capture.quic_headers import parse_quic, parse_unreachable
 from spark_jobs.compiled import compiled, inlined, inner
 
 ROW = np.dtype(
@@ -61,7 +62,9 @@ fragment: 0 for a packet that is no fragment. Otherwise its position in the data
 datagram_id: identification that all fragments of a datagram share
 header_len: bytes before the fragment's data (B), including IPv6's fragment header; 0 if unknown
 
-Without a fragment, the values of the other FRAGMENT_COLUMNS are undefined.
+Without a fragment, the values of the other FRAGMENT_COLUMNS are undefined. In a row of QUIC's,
+TCP's fields hold other values (see quic_headers.py). A row of UDP has in payload_len a hash of the
+payload's first bytes, 0 if there are too few: only duplicates.py needs it, and it is not stored.
 """
 
 FRAGMENT_COLUMNS = ("datagram_id", "fragment", "header_len")
@@ -128,11 +131,13 @@ LATEST_TS_US = 253_402_300_800_000_000
 """Start of the year 10000 (µs since 1970): all valid timestamps are before it."""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-TCP, UDP, FRAGMENT_HEADER, NO_NEXT_HEADER = 6, 17, 44, 59
+ICMP, TCP, UDP, FRAGMENT_HEADER, ICMPV6, NO_NEXT_HEADER = 1, 6, 17, 44, 58, 59
 IPV4_INSIDE, IPV6_INSIDE, GRE, ESP, L2TP = 4, 41, 47, 50, 115
 ERSPAN_TYPES = (0x88BE, 0x22EB)
 GTP_U_PORT, VXLAN_PORT, GENEVE_PORT = 2152, 4789, 6081
 IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
+CONTENT_BYTES = 24
+"""First bytes of a UDP payload in which it differs from others, within small snap lengths."""
 MAX_SACK_EDGES = 8
 """Number of edges of the four SACK blocks that fit into a TCP header."""
 MAX_OFFLOADED_BYTES = 8 * 65_535
@@ -345,6 +350,18 @@ def _parse_tcp(buf, ip_pos, pos, end, row, edges, edge_count, counters):
 
 
 @inner
+def _content_hash(buf, pos, end):
+    """Return a hash of the CONTENT_BYTES at `pos`, never 0; 0 if the capture has fewer."""
+    if pos + CONTENT_BYTES > end:
+        return np.uint32(0)
+    value = np.uint64(0)
+    for i in range(pos, pos + CONTENT_BYTES, 8):
+        value = (value ^ be64(buf, i)) * np.uint64(0x9E3779B97F4A7C15)
+        value ^= value >> np.uint64(32)
+    return np.uint32(value | np.uint64(1))
+
+
+@inner
 def _non_subscriber_reason(buf, payload_pos, end, row):
     """Return the counter of a packet between endpoints that are no subscribers.
 
@@ -425,6 +442,13 @@ def _decode_frame(buf, frame, row, edges, edge_count, entries, slots, prefixes, 
     target = find_or_add(entries, slots, prefixes, target_high, target_low)
     if row.has & HAS_PORTS:
         row.user_port, row.server_port = be16(buf, payload_pos), be16(buf, payload_pos + 2)
+        if row.ip_proto == UDP:
+            row.payload_len = 0
+            if row.fragment == 0 and payload_pos + 8 < end:
+                row.payload_len = _content_hash(buf, payload_pos + 8, end)
+                parse_quic(buf, payload_pos + 8, end, be16(buf, payload_pos + 4) - 8, row)
+    elif row.fragment == 0 and (row.ip_proto == ICMP or row.ip_proto == ICMPV6):
+        parse_unreachable(buf, payload_pos, end, row.ip_proto == ICMPV6, row)
     return (
         source,
         target,

@@ -10,7 +10,9 @@ Rules that distinguish a duplicate from a separate packet:
   retransmissions. The rule does not hold for a sender that uses a constant identification, that is,
   if the connection's last packet in that direction had the same identification but other content.
   Fragments always have the identification of their datagram, and their offset distinguishes them
-  (RFC 6864, 4.1; RFC 8200, 4.5).
+  (RFC 6864, 4.1; RFC 8200, 4.5). A sender of UDP with segmentation offload counts from 0 in each
+  burst (Linux), so the payload's first bytes must be the same, too; a log has none, and so no
+  identification of UDP counts there.
 - Without an identification (atomic datagrams, IPv6, or a constant one): a different TTL of a TCP
   packet.
 - Data, a SYN or a FIN that repeats sooner than any sender could retransmit it.
@@ -137,6 +139,8 @@ def _fingerprint(row, edges, user, server):
         h = hash_combine(h, row.ip_id)
     if row.fragment:
         h = hash_combine(h, pack_pair(row.datagram_id, row.fragment))
+    elif row.ip_proto == decode.UDP and has & decode.HAS_PORTS:
+        h = hash_combine(h, row.payload_len)
     if has & decode.HAS_TCP:
         h = hash_combine(h, pack_pair(row.seq, row.ack))
         flags_and_window = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
@@ -155,8 +159,10 @@ def _fingerprint(row, edges, user, server):
 
 @inner
 def _has_ip_id(row):
-    """Return whether a row has ports and an IPv4 identification other than 0."""
+    """Return whether a row has ports and an IPv4 identification that counts."""
     both = decode.HAS_PORTS | decode.HAS_IP_ID
+    if row.ip_proto == decode.UDP and not row.fragment and row.payload_len == 0:
+        return False
     return row.has & both == both and row.ip_id != 0
 
 

@@ -145,7 +145,8 @@ def drop_rows(table: Table, rows: pa.Table, mask: np.ndarray) -> pa.Table:
     """
     if not mask.any():
         return rows
-    return rows.filter(pa.array(~mask)).cast(table.arrow).cast(table.arrow_dictionary)
+    stored = table if len(rows.columns) == len(table.columns) else table.lean
+    return rows.filter(pa.array(~mask)).cast(stored.arrow).cast(stored.arrow_dictionary)
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:

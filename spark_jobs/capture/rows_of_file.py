@@ -26,6 +26,7 @@ from spark_jobs.capture.fragments import join_fragments
 from spark_jobs.capture.front_end import READERS, choose_front_end
 from spark_jobs.capture.packet_sample import make_sample, packet_keys
 from spark_jobs.capture.plan import CaptureFile
+from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
 from spark_jobs.capture.stamp import stamp
@@ -91,7 +92,7 @@ def _stage_rows(
     stats = ReadStats()
     removed_keys = [np.empty(0, np.uint64)]
     with ExitStack() as stack:
-        writers: dict[date, TableWriter] = {}
+        writers: dict[tuple[date, Table], TableWriter] = {}
         table, pieces = _table_and_pieces(network, path, front_end, stats)
         for day, rows in _parse(path, pieces):
             kept = exclusions.apply(table, day, rows)
@@ -101,13 +102,15 @@ def _stage_rows(
                     removed_keys.append(np.setdiff1d(packet_keys(rows), packet_keys(kept)))
             if not len(kept):
                 continue
-            if day not in writers:
-                writers[day] = stack.enter_context(
-                    staging.writer(table, network.name, day, capture_name(path))
+            layout = table if len(kept.columns) == len(table.columns) else table.lean
+            if (day, layout) not in writers:
+                writers[day, layout] = stack.enter_context(
+                    staging.writer(layout, network.name, day, capture_name(path))
                 )
-            write_row_group(writers[day], kept)
+            write_row_group(writers[day, layout], kept)
             read.facts = _count(read.facts, kept)
-    read.facts = _complete(read.facts, network, stats, writers if table is PACKETS else ())
+    days_of_packets = {day for day, _ in writers} if table is PACKETS else ()
+    read.facts = _complete(read.facts, network, stats, days_of_packets)
     read.notes = stats.notes
     if table is PACKETS and front_end == FrontEnd.BUILTIN:
         read.notes += subscribers_hint(path, network.name, read.facts.rows, stats.skipped)
@@ -133,7 +136,7 @@ def _table_and_pieces(
         rows = read_operator_log(path, log, prefixes, stats, capture, partitions, keys)
         return TABLE_BY_LOG[log.path], cut_log_rows(rows, stats)
     runs = READERS[front_end](path, prefixes, stats)
-    for step in (correct_clock_steps, drop_duplicates, join_fragments):
+    for step in (mark_quic, correct_clock_steps, drop_duplicates, join_fragments):
         runs = step(runs, stats)
     return PACKETS, cut_packets(runs, capture, partitions, keys, stats)
 

@@ -7,8 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.packets import QUIC_FORMS
 from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
+from spark_jobs.capture.quic_headers import (
+    HAS_QUIC_SPIN,
+    QUIC_COLUMNS,
+    QUIC_SPIN_SET,
+    columns_by_flag,
+)
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import (
@@ -19,7 +26,7 @@ from spark_jobs.capture.zeek_lines import (
     skip_rows,
     to_microseconds,
 )
-from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
+from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, OF_TCP, QUIC_NEEDS, parse_packets
 
 _FIELD_INDEX = {name: index for index, name in enumerate(FIELDS)}
 MIN_FREE_ROWS = 1 << 16
@@ -137,11 +144,14 @@ class _BatchBuilder:
                 zero = False if pa.types.is_boolean(kind) else 0
                 rows[name] = table[name].fill_null(zero).to_numpy()
         rows["ts"] = to_microseconds(table["ts"])
-        for flag, names in decode.NUMERIC_COLUMNS.items():
+        is_valid &= _fill_quic(rows, table, present)
+        for flag, names in (decode.NUMERIC_COLUMNS | columns_by_flag()).items():
             parts = [present[name] for name in names]
             complete = np.logical_and.reduce(parts)
             rows["has"] |= np.where(complete, flag, 0).astype(np.uint16)
             is_valid &= complete == np.logical_or.reduce(parts)
+        of_quic = np.logical_or.reduce([present[name] for name in (*QUIC_COLUMNS, "quic_spin")])
+        is_valid &= ~of_quic | (rows["has"] & (QUIC_NEEDS | OF_TCP) == QUIC_NEEDS)
         for name, flag in decode.BOOLEAN_COLUMNS.items():
             if name in table.column_names:
                 is_set = table[name].fill_null(False).to_numpy()
@@ -172,6 +182,23 @@ class _BatchBuilder:
             self._edges[self._edge_count : self._edge_count + len(edges)] = edges
             self._edge_count += len(edges)
         return is_valid
+
+
+def _fill_quic(rows: np.ndarray, table: pa.Table, present: dict[str, np.ndarray]) -> np.ndarray:
+    """Copy QUIC's values into the rows, and return which rows have no unknown form."""
+    is_quic = present["quic_form"]
+    if not is_quic.any():
+        return np.ones(len(rows), bool)
+    forms = pc.index_in(table["quic_form"], pa.array(list(QUIC_FORMS)))
+    values = {name: table[name] for name in QUIC_COLUMNS if name in table.column_names}
+    for name, column in (values | {"quic_form": forms}).items():
+        field, _ = QUIC_COLUMNS[name]
+        rows[field] = np.where(is_quic, column.fill_null(0).to_numpy(), rows[field])
+    if "quic_spin" in table.column_names:
+        spin = table["quic_spin"].fill_null(False).to_numpy()
+        rows["has"] |= np.where(present["quic_spin"], HAS_QUIC_SPIN, 0).astype(np.uint16)
+        rows["has"] |= np.where(spin, QUIC_SPIN_SET, 0).astype(np.uint16)
+    return ~is_quic | forms.is_valid().to_numpy()
 
 
 def _with_room(array: np.ndarray, used: int, count: int) -> np.ndarray:

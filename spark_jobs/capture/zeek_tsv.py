@@ -8,9 +8,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from schemas.packets import QUIC_FORMS
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.capture.quic_headers import (
+    HAS_QUIC,
+    HAS_QUIC_SPIN,
+    QUIC_COLUMNS,
+    QUIC_SPIN_SET,
+    columns_by_flag,
+)
 from spark_jobs.compiled import compiled, inlined, inner, making
 
 FIELDS = tuple(PACKET_LOG.fields)
@@ -37,6 +45,12 @@ FIELDS = tuple(PACKET_LOG.fields)
     TS_ECR,
     SACK,
     OPTIONS_CUT,
+    QUIC_FORM,
+    QUIC_COALESCED,
+    QUIC_VERSION,
+    QUIC_SPIN,
+    QUIC_DCID,
+    QUIC_SCID,
 ) = range(len(FIELDS))
 IGNORED = -1
 
@@ -45,13 +59,43 @@ IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
 MAX_DIGITS = 12
 
 
+@inner
+def text_hash(text, pos, end):
+    """Return the 32-bit FNV-1a hash of text[pos:end]."""
+    value = np.uint64(0x811C9DC5)
+    for i in range(pos, end):
+        value = (value ^ np.uint64(text[i])) * np.uint64(0x01000193) & np.uint64(0xFFFFFFFF)
+    return np.int64(value)
+
+
+@inner
+def _parse_form(text, pos, end):
+    """Return the code of the form of QUIC that text[pos:end] names, or NO_FORM."""
+    hashed = text_hash(text, pos, end)
+    for code in range(len(FORM_HASHES)):
+        if FORM_HASHES[code] == hashed:
+            return code
+    return NO_FORM
+
+
 def _field_bits(names: Iterable[str]) -> int:
     return sum(1 << FIELDS.index(name) for name in names)
 
 
 REQUIRED = _field_bits(PACKET_LOG.required)
-FIELDS_BY_FLAG = tuple((flag, _field_bits(names)) for flag, names in decode.NUMERIC_COLUMNS.items())
+FIELDS_BY_FLAG = tuple(
+    (flag, _field_bits(names))
+    for flag, names in (decode.NUMERIC_COLUMNS | columns_by_flag()).items()
+)
 """Flags of decode.ROW's `has`, with the fields of each as bits."""
+QUIC_FIELDS = _field_bits((*QUIC_COLUMNS, "quic_spin"))
+QUIC_NEEDS = HAS_QUIC | decode.HAS_PORTS
+OF_TCP = decode.HAS_TCP | decode.HAS_MSS | decode.HAS_WINDOW_SCALE | decode.HAS_TIMESTAMPS
+"""Flags of the fields that a row of QUIC's has, and of those whose places in decode.ROW it uses."""
+FORM_HASHES = tuple(
+    text_hash.py_func(np.frombuffer(form.encode(), np.uint8), 0, len(form)) for form in QUIC_FORMS
+)
+NO_FORM = -1
 
 
 @inlined
@@ -159,15 +203,15 @@ def _store_number(row, field, value):
     """
     if value < 0:
         return False
-    if field == SEQ:
+    if field == SEQ or field == QUIC_VERSION:
         row.seq = value
-    elif field == ACK:
+    elif field == ACK or field == QUIC_DCID:
         row.ack = value
     elif field == PAYLOAD_LEN:
         row.payload_len = value
     elif field == IP_LEN:
         row.ip_len = value
-    elif field == TS_VAL:
+    elif field == TS_VAL or field == QUIC_SCID:
         row.ts_val = value
     elif field == TS_ECR:
         row.ts_ecr = value
@@ -179,6 +223,9 @@ def _store_number(row, field, value):
         return value <= 0xFF
     elif field == WINDOW_SCALE:
         row.window_scale = value
+        return value <= 0xFF
+    elif field == QUIC_COALESCED:
+        row.mss = value
         return value <= 0xFF
     else:
         if field == USER_PORT:
@@ -205,6 +252,8 @@ def _set_flags(row, present, sack_edges):
             if present & fields != fields:
                 return False
             row.has |= flag
+    if present & QUIC_FIELDS and row.has & (QUIC_NEEDS | OF_TCP) != QUIC_NEEDS:
+        return False
     if present >> SACK & 1:
         row.has |= decode.HAS_SACK
         if sack_edges == 0 or sack_edges % 2:
@@ -236,6 +285,8 @@ def parse_packets(
         present, is_valid, edges_end = np.int64(0), True, edge_count
         begin, column, stop = pos, 0, pos
         row.has = row.fragment = row.clock_steps = 0
+        row.payload_len = 0  # no log has a hash of UDP's content
+        row.window = 0  # no log has the length of QUIC's connection IDs (see quic_flows.py)
         while True:
             stop = begin
             while text[stop] != TAB and text[stop] != NEWLINE:
@@ -263,11 +314,22 @@ def parse_packets(
                         row.user = number
                     else:
                         row.server = number
-                elif field == DOWNLINK or field == SACK_PERMITTED or field == OPTIONS_CUT:
+                elif field == QUIC_FORM:
+                    form = _parse_form(text, begin, stop)
+                    is_valid &= form != NO_FORM
+                    row.window_scale = form
+                elif (
+                    field == DOWNLINK
+                    or field == SACK_PERMITTED
+                    or field == OPTIONS_CUT
+                    or field == QUIC_SPIN
+                ):
                     is_true = stop - begin == 1 and text[begin] == 84  # T
                     is_valid &= is_true or (stop - begin == 1 and text[begin] == 70)  # F
                     if field == DOWNLINK:
                         row.downlink = is_true
+                    elif field == QUIC_SPIN:
+                        row.has |= HAS_QUIC_SPIN | (QUIC_SPIN_SET if is_true else 0)
                     elif is_true and field == SACK_PERMITTED:
                         row.has |= decode.HAS_SACK_PERMITTED
                     elif is_true:

@@ -15,16 +15,15 @@ def _mix(h, value):
 
 
 @compiled
-def flow_ids(user_hash, server_hash, segments, connections):
-    """Return int64[C], not negative: the identifiers of Connections and their Segments.
+def flow_ids(user_hash, server_hash, user_port, server_port, start_ts, first_number):
+    """Return int64[C], not negative: the identifiers of connections.
 
-    user_hash, server_hash: uint64, of the text of each user's key and of each server's address.
+    user_hash, server_hash: uint64[C], of the texts of the user's key and of the server's address.
+    first_number: uint32[C], the sequence number or the connection ID of the first packet.
     """
-    out = np.empty(len(connections.user), np.int64)
+    out = np.empty(len(user_hash), np.int64)
     for c in range(len(out)):
-        user, server = user_hash[connections.user[c]], server_hash[connections.server[c]]
-        user_port, server_port = connections.user_port[c], connections.server_port[c]
-        ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
-        h = _mix(_mix(_mix(user, server), ports), np.uint64(connections.start_ts[c]))
-        out[c] = np.int64(_mix(h, np.uint64(segments.seq[connections.first[c]])) >> np.uint64(1))
+        ports = np.uint64(user_port[c]) << np.uint64(16) | np.uint64(server_port[c])
+        h = _mix(_mix(_mix(user_hash[c], server_hash[c]), ports), np.uint64(start_ts[c]))
+        out[c] = np.int64(_mix(h, np.uint64(first_number[c])) >> np.uint64(1))
     return out

@@ -17,7 +17,6 @@ Pages and parallel connections are reported only of connections that start in th
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.connections import hash_server_and_ports
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
@@ -27,8 +26,6 @@ BASE_RTTS = 2
 """Base RTTs that a name lookup takes."""
 MAX_WAIT_US = 10_000_000
 """Maximum time for which a request without an answer keeps its connection active."""
-QUIC_PORT = 443
-"""UDP's https in IANA's registry of service names and ports."""
 
 ACTIVITY = np.dtype(
     [
@@ -57,8 +54,10 @@ PAGE = np.dtype(
         ("start", "i8"),
         ("end", "i8"),
         ("connections", "i8"),
+        ("quic_connections", "i8"),
         ("parallel", "i8"),
         ("ip_bytes", "i8"),
+        ("quic_bytes", "i8"),
         ("payload_bytes", "i8"),
         ("complete", "?"),
     ]
@@ -67,9 +66,9 @@ PAGE = np.dtype(
 
 user: number of the user
 start, end: time (µs)
-connections: number of connections with a part in the page
+connections, quic_connections: numbers of connections with a part in the page, and of QUIC's
 parallel: maximum number of connections that were active at the same time
-ip_bytes, payload_bytes: bytes sent to the mobile (B), as in ACTIVITY
+ip_bytes, payload_bytes: bytes sent to the mobile (B), as in ACTIVITY; quic_bytes: QUIC's of them
 complete: Gi saw all of it
 """
 
@@ -94,54 +93,25 @@ def activities(segments, connections, base_us):
 
 
 @compiled
-def quic_activities(packets, base_us, count):
-    """Return ACTIVITY[A] of QUIC's connections among all Packets, by user.
+def quic_activities(packets, order, first, gap_us, count):
+    """Return ACTIVITY[A] of QUIC's connections, by user.
 
-    Connections are numbered from `count` on. base_us: see `activities`.
+    packets: QuicPackets, of which connection c has order[first[c]:first[c + 1]], by time. gap_us:
+    see `page_gaps_us`. Connections are numbered from `count` on.
     """
-    first, is_tcp, server_port = packets.first, packets.is_tcp, packets.server_port
-    ts, server, user_port = packets.ts, packets.server, packets.user_port
-    packet_counts = np.zeros(len(first) - 1, np.int64)
-    for user in range(len(packet_counts)):
-        for i in range(first[user], first[user + 1]):
-            packet_counts[user] += not is_tcp[i] and server_port[i] == QUIC_PORT
-    out = np.zeros(packet_counts.sum(), ACTIVITY)
-    first_packets = np.empty(len(out), np.int64)
-    slots = np.zeros(2, np.int64)
+    out = np.zeros(len(order), ACTIVITY)
     n = np.int64(0)
-    for user in range(len(packet_counts)):
-        if packet_counts[user] == 0:
-            continue
-        size = 2
-        while size < 2 * packet_counts[user]:
-            size *= 2
-        if size > len(slots):
-            slots = np.zeros(size, np.int64)
-        slots[:size] = 0
-        gap = _page_gap_us(base_us[user])
-        for i in range(first[user], first[user + 1]):
-            if is_tcp[i] or server_port[i] != QUIC_PORT:
-                continue
-            slot = np.int64(hash_server_and_ports(server[i], user_port[i], server_port[i])) & (
-                size - 1
-            )
-            while slots[slot]:
-                candidate = first_packets[slots[slot] - 1]
-                if server[candidate] == server[i] and user_port[candidate] == user_port[i]:
-                    break
-                slot = (slot + 1) & (size - 1)
-            k = slots[slot] - 1
-            if k < 0 or ts[i] - out[k].end > gap:
-                _start_activity(out[n], ts[i])
-                out[n].user, out[n].connection = user, out[k].connection if k >= 0 else count
-                count += k < 0
-                first_packets[n] = i
-                k = n
+    for c in range(len(first) - 1):
+        for k in range(first[c], first[c + 1]):
+            i = order[k]
+            user, ts = packets.user[i], packets.ts[i]
+            if k == first[c] or ts - out[n - 1].end > gap_us[user]:
+                _start_activity(out[n], ts)
+                out[n].user, out[n].connection = user, count + c
                 n += 1
-                slots[slot] = n
-            out[k].end = ts[i]
+            out[n - 1].end = ts
             if packets.downlink[i]:
-                out[k].ip_bytes += packets.ip_len[i]
+                out[n - 1].ip_bytes += packets.ip_len[i]
     return out[:n].copy()
 
 
@@ -151,6 +121,15 @@ def merge_activities(active, quic):
     both = both[np.argsort(both["user"], kind="stable")] if len(quic) else both
     _count_parallel(both)
     return both
+
+
+@compiled
+def page_gaps_us(base_us):
+    """Return int64[U]: how long each user is idle between two pages (µs); base_us: base RTTs."""
+    out = np.empty(len(base_us), np.int64)
+    for user in range(len(out)):
+        out[user] = _page_gap_us(base_us[user])
+    return out
 
 
 @inner
@@ -270,7 +249,7 @@ def pages(active, complete, base_us):
     """Return PAGE[P] by user and time, of ACTIVITY[A].
 
     complete: bool[C], Gi saw all of a connection of TCP. base_us: float64[U], see `activities`.
-    Activities without TCP data to the mobile are no page.
+    Activities without data to the mobile are no page.
     """
     out = np.zeros(len(active), PAGE)
     connection_count = len(complete)
@@ -290,13 +269,17 @@ def pages(active, complete, base_us):
                 out[n].complete = True
             page = out[n]
             page.end = max(page.end, row.end)
-            page.connections += page_of_connection[row.connection] != n
+            is_new = page_of_connection[row.connection] != n
+            page.connections += is_new
             page_of_connection[row.connection] = n
             if row.connection < len(complete):
                 page.complete &= complete[row.connection]
+            else:
+                page.quic_connections += is_new
+                page.quic_bytes += row.ip_bytes
             page.parallel = max(page.parallel, row.parallel)
             page.ip_bytes += row.ip_bytes
             page.payload_bytes += row.payload_bytes
         begin = end
     found = out[: n + 1]
-    return found[found["payload_bytes"] > 0]
+    return found[found["payload_bytes"] + found["quic_bytes"] > 0]

@@ -36,6 +36,7 @@ ORDER = (
     "fig13_user_throughput",
     "page_load_time",
     "table3_clusters",
+    "quic_beside_tcp",
     "limits_by_window",
     "rtt_by_flight",
     "largest_rtt_by_user",

@@ -58,10 +58,11 @@ def read_partition(item: WorkItem) -> UserPartition | None:
     while True:
         groups = [group for group in item.row_groups if group.first_us < end_us]
         span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, end_us)
-        packets, found = read_packets(groups, span, item.reads, leases, names.renamed)
+        packets, found, quic = read_packets(groups, span, item.reads, leases, names.renamed)
         if not len(packets.ts):
             return None
-        partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
+        day_span = midnight, next_midnight
+        partition = UserPartition(packets, found, item.settings, day_span, log, quic)
         if end_us >= data_end_us or not partition.may_continue_after(end_us):
             return partition
         end_us = next_midnight + 2 * (end_us - next_midnight)

@@ -17,6 +17,7 @@ from schemas import (
     LINKS,
     NETWORKS,
     PAGES,
+    QUIC_FLOWS,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 Day = tuple[str, date]
 """A network and a day."""
-INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES)
+INPUTS = (
+    FLOWS, QUIC_FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES
+)  # fmt: skip
 """Tables that a day's marts are made from, besides the network's facts."""
 
 

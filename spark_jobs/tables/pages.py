@@ -24,6 +24,7 @@ def rows(partition: UserPartition) -> pa.Table:
             "start_ts": column(bursts, "start").cast(ARROW_TIMESTAMP),
             "end_ts": column(bursts, "end").cast(ARROW_TIMESTAMP),
             "connections": column(bursts, "connections"),
+            "quic_connections": column(bursts, "quic_connections"),
             "parallel": column(bursts, "parallel"),
             "ip_bytes": column(bursts, "ip_bytes"),
             "payload_bytes": column(bursts, "payload_bytes"),

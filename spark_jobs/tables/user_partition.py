@@ -40,8 +40,9 @@ from spark_jobs.estimators.loss.verdict import (
 )
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
-from spark_jobs.estimators.pages import activities, merge_activities, quic_activities
+from spark_jobs.estimators.pages import activities, merge_activities, page_gaps_us
 from spark_jobs.estimators.probes import probes, remove_probe_numbers
+from spark_jobs.estimators.quic.packets import QuicPackets, no_quic
 from spark_jobs.estimators.records import Connections, Packets, Segments
 from spark_jobs.estimators.sack_blocks import filter_sack_blocks
 from spark_jobs.estimators.sender import rtt_sampling
@@ -52,6 +53,7 @@ from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
 from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import matched_sessions
+from spark_jobs.tables.quic_connections import QuicConnections
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.packets import Names
@@ -68,6 +70,7 @@ class UserPartition:
     settings: those of the network.
     span: (begin, end) in µs. Connections that start in [begin, end) get rows (`starts_in_window`).
     application_log: rows of that table that may be about the connections.
+    quic: the packets of QUIC's; None: there are none.
 
     Shapes of arrays: [C] has one element a connection, [U] one a user.
     """
@@ -79,8 +82,10 @@ class UserPartition:
         settings: Settings,
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
+        quic: QuicPackets | None = None,
     ):
         """Assign the packets to connections and make their segments."""
+        self.quic = QuicConnections(no_quic(len(names.users)) if quic is None else quic)
         self.names, self.settings, self.span = names, settings, span
         self.application_log = application_log
         connection, count, out_of_window = assign_connections(packets)
@@ -109,17 +114,32 @@ class UserPartition:
     def may_continue_after(self, until: int) -> bool:
         """Return whether packets at `until` (µs) or later can be of a connection in the span."""
         alive = self.connections.end_ts >= until - IDLE_TIMEOUT_US
-        return bool((self.connections.starts_in_window & alive).any())
+        if (self.connections.starts_in_window & alive).any():
+            return True
+        return self.quic.may_continue_after(until, self.span)
 
     def connection_of(self, segments: np.ndarray) -> np.ndarray:
         """Return the connections of some segments, by their indices."""
         return np.searchsorted(self.connections.first, segments, "right") - 1
 
     @cached_property
+    def name_hashes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The hashes of the users' keys and of the servers' addresses, uint64 each."""
+        users = _hashes(f"{self.settings.network}/", self.names.users)
+        return users, _hashes("", self.names.servers)
+
+    @cached_property
     def flow_ids(self) -> np.ndarray:
         """The stable keys of the connections, int64[C]."""
-        users = _hashes(f"{self.settings.network}/", self.names.users)
-        return flow_ids(users, _hashes("", self.names.servers), self.segments, self.connections)
+        connections, (users, servers) = self.connections, self.name_hashes
+        return flow_ids(
+            users[connections.user],
+            servers[connections.server],
+            connections.user_port,
+            connections.server_port,
+            connections.start_ts,
+            self.segments.seq[connections.first[:-1]],
+        )
 
     @cached_property
     def sessions(self) -> pa.Table:
@@ -360,8 +380,7 @@ class UserPartition:
         seen = connections._replace(
             starts_in_window=connections.starts_in_window & (self.coverage["seen"] == BOTH)
         )
-        quic = quic_activities(self.packets, base_rtt_us, len(connections.user))
-        quic = quic[(quic["start"] >= self.span[0]) & (quic["start"] < self.span[1])]
+        quic = self.quic.activities(page_gaps_us(base_rtt_us), len(connections.user), self.span)
         return merge_activities(activities(self.segments, seen, base_rtt_us), quic)
 
     @cached_property

@@ -18,6 +18,7 @@ from spark_jobs.compiled.arrays import (
     select_span,
     sorted_within_groups,
 )
+from spark_jobs.estimators.quic.packets import FORMS, NO_SPIN, QuicPackets
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.users.subscribers import split_users
@@ -49,6 +50,7 @@ PRESENCE_COLUMNS = {
     "options_cut": "options_cut",
 }
 """The record's columns that say whether a packet has a value, and the column of that value."""
+QUIC_NUMBERS = ("quic_coalesced", "quic_version", "quic_dcid", "quic_scid")
 NOBODY = np.int32(-1)
 
 
@@ -90,8 +92,8 @@ def read_packets(
     wanted_user: Callable[[str], bool] = lambda address: True,
     leases: pa.Table | None = None,
     rename_users: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
-) -> tuple[Packets, Names]:
-    """Return the packets of a span, of the users whose address is wanted.
+) -> tuple[Packets, Names, QuicPackets]:
+    """Return the packets of a span, of the users whose address is wanted, and QUIC's among them.
 
     leases: rows of that table; they split an address into several users. rename_users: returns a
     file's rows with the users' names of the wanted day (see periods.py).
@@ -121,7 +123,7 @@ def read_packets(
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
     places = inverse_order(order, len(user))
-    columns = _read_columns(_wanted_row_groups(groups, places), captures)
+    columns, quic = _read_columns(_wanted_row_groups(groups, places), captures)
     packets = Packets(
         **columns,
         first=first,
@@ -131,7 +133,7 @@ def read_packets(
         downlink_bytes_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
         out_of_window=np.zeros(len(order), np.bool_),
     )
-    return packets, Names(users, addresses, servers, captures)
+    return packets, Names(users, addresses, servers, captures), _quic_packets(packets, quic)
 
 
 def _wanted_row_groups(
@@ -169,8 +171,10 @@ def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarr
 
 def _read_columns(
     parts: Sequence[tuple[RowGroup, np.ndarray]], captures: list[str]
-) -> dict[str, np.ndarray]:
-    """Return the record's columns, without those that ORDER_COLUMNS give.
+) -> tuple[dict[str, np.ndarray], list[tuple[np.ndarray, pa.Table]]]:
+    """Return the record's columns, without those that ORDER_COLUMNS give, and QUIC's.
+
+    QUIC's are the places of a row group's packets of QUIC's, and their QUIC columns.
 
     parts: row groups, each with int32[rows]: a packet's place in user order, -1 if it is not
     wanted.
@@ -187,7 +191,10 @@ def _read_columns(
     edges: list[np.ndarray] = []
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
-    names = dict.fromkeys((*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack"))
+    quic: list[tuple[np.ndarray, pa.Table]] = []
+    of_quic = ("quic_form", "quic_spin", *QUIC_NUMBERS)
+    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *of_quic)
+    names = dict.fromkeys(own)
     for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
         values |= {name: _validity(table[column]) for name, column in PRESENCE_COLUMNS.items()}
@@ -201,7 +208,48 @@ def _read_columns(
             scatter(column, target, columns[name])
         edges.append(items)
         edges_read += len(items)
-    return columns | {"sack_edges": np.concatenate(edges)}
+        if table["quic_form"].null_count < len(table):
+            rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
+            quic.append((target[rows], table.select(of_quic).take(rows)))
+    return columns | {"sack_edges": np.concatenate(edges)}, quic
+
+
+def _quic_packets(packets: Packets, quic: Sequence[tuple[np.ndarray, pa.Table]]) -> QuicPackets:
+    """Return the packets of QUIC's, from their places in user order and their QUIC columns."""
+    places = np.concatenate([np.zeros(0, np.int32), *(target for target, _ in quic)])
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+
+    def values(name: str, dtype: type, null: int = 0) -> np.ndarray:
+        columns = (table[name].cast(pa.int64()).fill_null(null) for _, table in quic)
+        return np.concatenate([np.zeros(0, dtype), *columns]).astype(dtype)[order]
+
+    def valid(name: str) -> np.ndarray:
+        parts = (_validity(table[name]) for _, table in quic)
+        return np.concatenate([np.zeros(0, np.bool_), *parts])[order]
+
+    code_of = {name: code for code, name in enumerate(FORMS)}
+    forms = [
+        np.array([code_of[name] for name in chunk.dictionary.to_pylist()], np.uint8)[
+            chunk.indices.to_numpy()
+        ]
+        for _, table in quic
+        for chunk in table["quic_form"].cast(pa.dictionary(pa.int32(), pa.string())).chunks
+        if len(chunk)
+    ]
+    shared = ("user", "server", "ts", "user_port", "server_port", "downlink", "ip_len")
+    return QuicPackets(
+        first=np.searchsorted(places, packets.first),
+        **{name: getattr(packets, name)[places] for name in (*shared, "clock_steps")},
+        form=np.concatenate([np.zeros(0, np.uint8), *forms])[order],
+        coalesced=values("quic_coalesced", np.uint16),
+        has_version=valid("quic_version"),
+        version=values("quic_version", np.uint32),
+        spin=values("quic_spin", np.int8, int(NO_SPIN)),
+        has_dcid=valid("quic_dcid"),
+        dcid=values("quic_dcid", np.uint32),
+        scid=values("quic_scid", np.uint32),
+    )
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:

@@ -144,22 +144,25 @@ def read_rows(
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
-def has_columns_of(table: Table, path: Path) -> bool:
-    """Return whether a file has all present columns of a table, by its name (see Staging.path).
+def present_layout(table: Table, path: Path) -> str:
+    """Return the layout of a file by its name (see Staging.path), if it is one of today's.
 
-    The names of files of earlier versions do not show that.
+    Files of one layout have the same columns. They are those of the table, or those of its lean
+    form. Returns "" for files of earlier versions.
     """
-    return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
+    name = path.name.rsplit("-", 2)
+    layouts = (table.layout, table.lean.layout)
+    return name[-2] if len(name) > 2 and name[-2] in layouts else ""
 
 
 def _read_file(
     table: Table, path: Path, filters: list[Any] | None, names: Sequence[str]
 ) -> pa.Table:
-    if has_columns_of(table, path) or not renamed_columns(
-        table.name, read_metadata(path).schema.names
-    ):
-        columns = None if len(names) == len(table.arrow) else names
-        return pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
+    if layout := present_layout(table, path):
+        stored = (table if layout == table.layout else table.lean).arrow.names
+        columns = None if len(names) == len(stored) else [n for n in names if n in stored]
+        rows = pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
+        return with_columns(rows, table, names)
     rows = pq.read_table(_source(path), partitioning=None)
     rows = with_columns(rows, table, table.arrow.names)
     return (rows.filter(pq.filters_to_expression(filters)) if filters else rows).select(names)
@@ -168,8 +171,8 @@ def _read_file(
 def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table:
     """Return some columns of a file's rows.
 
-    Columns with former names get today's. A column that a file of an earlier version lacks is null,
-    or 0 if the column may not be null.
+    Columns with former names get today's. A column that a file lacks is null, or 0 if the column
+    may not be null.
     """
     renamed = renamed_columns(table.name, rows.column_names)
     if renamed:

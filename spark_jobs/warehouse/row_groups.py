@@ -181,7 +181,8 @@ def stored_row_groups(
     Columns that the table does not have are left out.
     """
     schema = table.arrow_dictionary
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    present = {*read_metadata(path).schema.names}
+    texts = [f.name for f in schema if pa.types.is_dictionary(f.type) and f.name in present]
     with open_parquet(path, read_dictionary=texts) as file:
 
         def read(number: int, columns: Sequence[str]) -> pa.Table:

@@ -25,7 +25,7 @@ from spark_jobs.view_sql import (
     quoted_path,
     write_description,
 )
-from spark_jobs.warehouse.files import has_columns_of, read_metadata
+from spark_jobs.warehouse.files import present_layout, read_metadata
 
 if TYPE_CHECKING:
     import duckdb
@@ -109,11 +109,11 @@ def view_of(table: Table, files: Iterable[Path]) -> View:
     groups: dict[tuple, Files] = {}
     for path in files:
         network, folder, name = _place(path, owner)
-        is_present = has_columns_of(table, path)
-        stored = [] if is_present else read_metadata(path).schema.names
+        layout = present_layout(table, path)
+        stored = [] if layout else read_metadata(path).schema.names
         renamed = (*renamed_columns(table.name, stored).items(),)
         group = groups.setdefault(
-            (folder, is_present, renamed), Files(network, folder, [], is_present, renamed)
+            (folder, layout, renamed), Files(network, folder, [], layout, renamed)
         )
         group.names.append(name)
     partitions, columns = (

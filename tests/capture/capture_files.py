@@ -13,8 +13,10 @@ from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.fragments import join_fragments
+from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
+from spark_jobs.warehouse.files import with_columns
 
 SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48")
 EVERYONE = ("0.0.0.0/0", "::/0")
@@ -70,9 +72,10 @@ def table_of(
     """The packets table of a capture file, fragments joined, in order of frame, uplink first."""
     prefixes = subscriber_prefixes([ip_network(text) for text in subscribers])
     reading = ReadStats()
+    runs = reader(path, prefixes, reading, batch_packets)
     tables = [
-        table.cast(PACKETS.arrow)
-        for run in join_fragments(reader(path, prefixes, reading, batch_packets), reading)
+        with_columns(table, PACKETS, PACKETS.arrow.names).cast(PACKETS.arrow)
+        for run in join_fragments(mark_quic(runs, reading), reading)
         for _, table in packet_tables(run, path.name, 3, UserKeys("n").names_of_all(run.addresses))
     ]
     if not tables:

@@ -457,7 +457,7 @@ def test_packets_without_the_column_clock_steps_have_none(warehouse, network):
     [path] = warehouse.files(PACKETS, network.name, date(2023, 11, 14))
     rows = pq.read_table(path).drop_columns("clock_steps")
     pq.write_table(rows, path)
-    packets, _ = read_packets(row_groups(path), Span(0, 2**62, 0, 2**62))
+    packets, *_ = read_packets(row_groups(path), Span(0, 2**62, 0, 2**62))
     assert packets.clock_steps.tolist() == [0] * 12
 
 

@@ -64,6 +64,26 @@ SYNACK = DOWN / TCP(sport=80, dport=40000, flags="SA", seq=1, ack=2)
 DATAGRAM = DOWN / UDP(sport=443, dport=40000) / bytes(1200)
 
 
+def test_bursts_of_udp_whose_identifications_begin_anew_are_kept(tmp_path):
+    """Linux counts the datagrams of each burst from 0 on (segmentation offload)."""
+    bursts = [
+        at(
+            DOWN / UDP(sport=443, dport=5000) / bytes([burst, number] * 600),
+            1000 * burst,
+            id=number,
+        )
+        for burst in range(3)
+        for number in range(5)
+    ]
+    assert kept(tmp_path, bursts) == ([*range(1, 16)], 0)
+
+
+def test_datagram_captured_twice_is_a_duplicate(tmp_path):
+    datagram = DOWN / UDP(sport=443, dport=5000) / bytes(range(200))
+    frames = [at(datagram, 0, id=7), at(datagram, 50, id=7, ttl=DOWN.ttl - 1)]
+    assert kept(tmp_path, frames) == ([1], 1)
+
+
 @pytest.mark.parametrize("packet", [ACK, SEGMENT, DATAGRAM], ids=["ACK", "data", "UDP"])
 @pytest.mark.parametrize("later", [1, 19 * MS])
 def test_numbered_packet_on_the_other_side_of_a_router_is_a_duplicate(tmp_path, packet, later):

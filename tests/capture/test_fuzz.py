@@ -10,6 +10,7 @@ from damage import damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layers import CARRIERS, DATA, EXTENSIONS, FRAGMENTS, GTP_IN, SYN, SYN6, every_layer
+from quic_layers import CASES
 
 from spark_jobs.errors import UserError
 
@@ -21,6 +22,7 @@ MIXED = timed(
         *FRAGMENTS[:2],
         *GTP_IN.values(),
         *map(bytes, EXTENSIONS.values()),
+        *(seen.packet for seen in CASES["unreachable"][:6]),
         SYN,
     ]
 )

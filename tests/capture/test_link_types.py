@@ -36,12 +36,13 @@ from scapy.layers.ipsec import ESP
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, Ether
 from scapy.layers.vxlan import VXLAN
 
-from schemas import TUNNELS
+from schemas import PACKETS, TUNNELS
 
 IDENTITY = ("capture", "frame", "ts", "user_partition", "clock_steps")
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
 OPTION_COLUMNS = ("mss", "window_scale", "sack_permitted", "ts_val", "ts_ecr", "sack")
 
+NO_QUIC: dict[str, None] = dict.fromkeys(PACKETS.sparse)
 SYN_ROW = {
     "user": USER,
     "user_port": 40000,
@@ -64,7 +65,7 @@ SYN_ROW = {
     "ts_ecr": 0,
     "sack": None,
     "options_cut": None,
-}
+} | NO_QUIC
 """20 bytes of IPv4, 20 of TCP and 20 of options."""
 
 SYN6_ROW = SYN_ROW | {
@@ -97,7 +98,7 @@ DATA_ROW = {
     "ts_ecr": 1000,
     "sack": [0x91223400, 0x91223500, 0x91223600, 0x91223700],
     "options_cut": None,
-}
+} | NO_QUIC
 """20 bytes of IPv4, 20 of TCP, 32 of options: timestamps (10), two SACK blocks (18), 4 NOPs."""
 
 NO_TCP = dict.fromkeys((*TCP_COLUMNS, *OPTION_COLUMNS))

@@ -18,6 +18,7 @@ from spark_jobs.capture import FrontEnd, zeek_log
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.front_end import choose_front_end, subscribers_script
+from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_log import read_zeek_log
@@ -55,6 +56,25 @@ PING = {"ip_proto": "1", "ip_len": "84", "ttl": "64"} | {
     name: DATA[name] for name in ("ts", "user", "server", "downlink", "ip_id")
 }
 
+UDP = {name: DATA[name] for name in (*PING, "user_port")} | {
+    "server_port": "443",
+    "ip_proto": "17",
+    "ip_len": "1228",
+}
+INITIAL = UDP | {
+    "quic_form": "initial",
+    "quic_coalesced": "36",
+    "quic_version": "4294967295",
+    "quic_dcid": "7",
+    "quic_scid": "4294967294",
+}
+SHORT = UDP | {"quic_form": "one_rtt", "quic_spin": "T", "quic_dcid": "9"}
+SHORT_WITHOUT_ID = {name: value for name, value in SHORT.items() if name != "quic_dcid"} | {
+    "quic_spin": "F"
+}
+UNREACHABLE = UDP | {"ip_proto": "1", "quic_form": "unreachable"}
+QUIC = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
+
 
 def prefixes() -> np.ndarray:
     from ipaddress import ip_network
@@ -67,7 +87,7 @@ def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, ReadSta
     reading = ReadStats()
     tables = [
         table
-        for run in reader(path, prefixes(), reading, **options)
+        for run in mark_quic(reader(path, prefixes(), reading, **options), reading)
         for _, table in packet_tables(run, "c", 1, UserKeys("n").names_of_all(run.addresses))
     ]
     if not tables:
@@ -83,7 +103,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def as_json(rows: list[dict[str, str]]) -> str:
     def value(name: str, text: str):
-        if name in ("user", "server"):
+        if name in ("user", "server", "quic_form"):
             return text
         if name == "sack":
             return [int(edge) for edge in text.split(",")]
@@ -123,6 +143,77 @@ def test_values_come_as_written_plain_or_compressed(tmp_path, form, pack):
     assert tcp["ts"].timestamp() == 1078224001.891451
     assert (tcp["user"], tcp["user_port"], tcp["sack"]) == ("10.67.1.10", 49947, [7, 9, 11, 13])
     assert (ping["ip_len"], ping["seq"], ping["user_port"], ping["sack"]) == (84, None, None, None)
+
+
+@pytest.mark.parametrize("form", ["tsv", "careful", "json"])
+def test_values_of_quic_come_as_written(tmp_path, form, monkeypatch):
+    """A short header has a connection ID only if the log has it."""
+    if form == "careful":
+        monkeypatch.setattr(zeek_log, "DEFAULT_TSV", None)
+    write = as_json if form == "json" else log
+    down = {"downlink": "T"}
+    rows = [DATA, INITIAL, INITIAL | down, SHORT, SHORT_WITHOUT_ID, UNREACHABLE, DATA]
+    table, reading = read(written(tmp_path, write(rows)))
+    assert reading.skipped == {}
+    assert [tuple(row[name] for name in QUIC) for row in table.to_pylist()] == [
+        (None,) * 6,
+        ("initial", 36, 4294967295, None, 7, 4294967294),
+        ("initial", 36, 4294967295, None, 7, 4294967294),
+        ("one_rtt", None, None, True, 9, None),
+        ("one_rtt", None, None, False, None, None),
+        ("unreachable", None, None, None, None, None),
+        (None,) * 6,
+    ]
+    assert table["mss"].null_count == table["ts_val"].null_count == len(rows)
+    assert table["seq"].null_count == len(rows) - 2
+
+
+def test_values_of_a_malformed_line_are_not_those_of_the_next_one(tmp_path):
+    bad = DATA | {"payload_len": "x"}
+    table, _ = read(
+        written(tmp_path, log([bad, INITIAL | {"downlink": "T"}, bad, SHORT_WITHOUT_ID]))
+    )
+    assert table["quic_dcid"].to_pylist() == [7, None]
+
+
+def test_without_a_long_header_a_log_has_quic_on_its_ports_only(tmp_path):
+    elsewhere = {"server_port": "4433"}
+    rows = [SHORT | elsewhere, SHORT_WITHOUT_ID, UNREACHABLE]
+    table, _ = read(written(tmp_path, log(rows)))
+    assert table["quic_form"].to_pylist() == [None, "one_rtt", None]
+    assert table["user_port"].to_pylist() == [49947, 49947, None]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"quic_form": "9"},
+        {"quic_form": "-"},
+        {"quic_coalesced": "256"},
+        {"quic_version": "-"},
+        {"quic_dcid": "4294967296"},
+        {"quic_spin": "2"},
+        {"user_port": "-", "server_port": "-"},
+        {"mss": "1360"},
+        {"window_scale": "7"},
+        {"ts_val": "1", "ts_ecr": "2"},
+        {name: DATA[name] for name in ("tcp_flags", "seq", "ack", "window", "payload_len")},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", [log, as_json])
+def test_contradictory_line_of_quic_is_counted(tmp_path, form, wrong):
+    table, reading = read(written(tmp_path, form([INITIAL, INITIAL | wrong, INITIAL])))
+    assert table["frame"].to_pylist() == [1, 3]
+    assert reading.skipped == {"malformed_line": 1}
+
+
+@pytest.mark.parametrize("form", [log, as_json])
+def test_unknown_form_of_quic_is_counted(tmp_path, form):
+    unknown = UNREACHABLE | {"quic_form": "lost"}
+    table, reading = read(written(tmp_path, form([INITIAL, unknown, INITIAL])))
+    assert table["frame"].to_pylist() == [1, 3]
+    assert reading.skipped == {"malformed_line": 1}
 
 
 def test_fields_may_have_another_order(tmp_path):
@@ -295,7 +386,9 @@ def test_texts_that_are_no_addresses_are_malformed(tmp_path, text):
 VALUES = st.one_of(
     st.text("0123456789.:abcfTF-,+ex ", max_size=14).filter(bool),
     st.integers(-1, 1 << 33).map(str),
-    st.sampled_from([*ADDRESSES, *NO_ADDRESSES, "-", "T", "F", "1,2", "1,2,3"]),
+    st.sampled_from(
+        [*ADDRESSES, *NO_ADDRESSES, "-", "T", "F", "1,2", "1,2,3", "initial", "one_rtt"]
+    ),
 )
 
 
@@ -303,7 +396,8 @@ VALUES = st.one_of(
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2), min_size=1))
 def test_fast_parser_gives_the_rows_and_counts_of_the_careful_one(tmp_path_factory, changes):
     """Any text in any field: with the fast parser switched off, rows and counts are the same."""
-    rows = [(PING if i % 3 == 0 else DATA) | change for i, change in enumerate(changes)]
+    kinds = (PING, DATA, INITIAL, SHORT)
+    rows = [kinds[i % 4] | change for i, change in enumerate(changes)]
     path = written(tmp_path_factory.mktemp("log"), log(rows))
     both = []
     for separators in (zeek_log.DEFAULT_TSV, None):

@@ -87,6 +87,11 @@ class ReportAndDashboards:
                 plots.setdefault(section, []).append(json.loads(plot))
         return plots
 
+    @cached_property
+    def sections(self) -> list[str]:
+        """The anchors of the report's sections."""
+        return re.findall(r'<section id="([^"]+)">', self._text)
+
     def printed(self, section: str, *first: str, cell: int, columns: int = 0) -> Shown:
         """Return a function that returns a cell of the report's row that begins with these texts.
 

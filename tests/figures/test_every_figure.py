@@ -34,6 +34,8 @@ from spark_jobs.figures.format import KBITS, SECONDS, Unit
 from spark_jobs.figures.limits_by_window.numbers import MSS_CLASS, WINDOWS
 from spark_jobs.figures.numbers import Numbers, mean
 from spark_jobs.figures.page_load_time.numbers import NUMBERS as PAGE_LOADS
+from spark_jobs.figures.quic_beside_tcp.numbers import NUMBERS as QUIC
+from spark_jobs.figures.quic_beside_tcp.numbers import SHARES
 from spark_jobs.figures.rtt_by_flight.numbers import NUMBERS as RTTS
 from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
 from spark_jobs.figures.table3_clusters.dashboard import BY_VALUE
@@ -171,6 +173,8 @@ OF_CHARTS = {
     "User throughput by window and MSS, sev": with_columns(
         WINDOWS, "parallel > 1", segment=SEGMENT
     ),
+    "QUIC's share of IP bytes to the mobile": with_columns(SHARES),
+    "QUIC beside TCP: mean set-up delay": with_columns(QUIC, series=SERIES),
     "Mean RTT on the access side by bytes in flight": with_columns(RTTS, series=SERIES),
     "Mean queueing (RTT above": with_columns(RTTS, series=SERIES),
 }

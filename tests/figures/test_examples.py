@@ -6,6 +6,7 @@ An example has a few rows of the tables that marts are made from, and all that m
     users = 10      Ten such connections, each of another user.
     user = 3        The first of these users; 1 if it is not given.
 
+    [[quic_flows]]  A QUIC connection; `users` and `user` as for [[flows]].
     [[stalls]]      A row of another table. With a `flow_id`, it belongs to each connection of
     flow = 2        the second [[flows]], or of the first if this is not given.
 
@@ -31,7 +32,7 @@ import pyarrow as pa
 import pytest
 from conftest import DAY
 
-from schemas import FLOWS, NETWORKS, Table
+from schemas import FLOWS, NETWORKS, QUIC_FLOWS, Table
 from spark_jobs.figures import FOLDER
 from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP
 from spark_jobs.figures.mart_sql import mart_query, view_statements
@@ -89,7 +90,7 @@ def input_rows(example: Example) -> Example:
         rows[table.name] = []
         for given in example.get(table.name, []):
             values = dict(given)
-            if "flow_id" in names and table is not FLOWS:
+            if "flow_id" in names and table not in (FLOWS, QUIC_FLOWS):
                 owners = connections[values.pop("flow", 1) - 1]
             else:
                 first = values.pop("user", 1) - 1

@@ -34,6 +34,8 @@ from schemas import (
     CHANNEL_RATES,
     INGEST_LOG,
     LINKS,
+    QUIC_FLOWS,
+    QUIC_SETUP_CLASSES,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -44,6 +46,7 @@ from spark_jobs.figures.fig03_setup_delay.numbers import CATEGORIES
 from spark_jobs.figures.fig10_throughput_by_loss.numbers import CLASSES
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS
+from spark_jobs.figures.quic_beside_tcp.numbers import SETUP_CLASSES, SETUP_SHARES, SPIN_BITS, TIMES
 from spark_jobs.figures.recovery_by_restart.numbers import INTERRUPTIONS, RESTARTED_BY
 from spark_jobs.figures.retransmissions_by_cause.numbers import CAUSE_LABELS, TIMER_CAUSES
 from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS, STALL_WORDS
@@ -364,6 +367,70 @@ def test_table_3_is_of_the_flows(pages):
     agree(flows, ["access", "option"], deviation, lambda *key: printed(*key)[1])
     agree(flows, keys, rate, pages.chart(title, "goodput", *keys))
     agree(flows, keys, deviation, pages.chart(title, "deviation", *keys))
+
+
+DOWN = "IP bytes to the mobile [kB]"
+
+
+def both_protocols(pages: ReportAndDashboards) -> pd.DataFrame:
+    """Return the connections of both protocols in the usual hours; partial ones are left out."""
+    quic = pages.table(QUIC_FLOWS)
+    rows = {"TCP": pages.flows, "QUIC": quic[quic["begin_seen"]]}
+    return pd.concat([usual(rows[name]).assign(protocol=name) for name in rows], ignore_index=True)
+
+
+def test_quic_is_of_both_tables(pages):
+    """The captures of the demo have no QUIC: its only section is empty and says so."""
+    if not pages.warehouse.files(QUIC_FLOWS):
+        found = [name for name in pages.sections if name.startswith("quic")]
+        assert found == ["quic-shares"]
+        assert not {*found} & {*pages.page.rows, *pages.plots}
+        return
+    flows = both_protocols(pages)
+    for label, column in (("connections", None), (DOWN, "ip_bytes_down")):
+        whole = flows[column] if column else 1
+        sums = flows.assign(whole=whole, quic=whole * (flows["protocol"] == "QUIC"))
+        printed = pages.printed("quic-shares", cell=2)
+        share = ratio_of("quic", "whole", 100)
+        agree(sums.assign(label=label), [*BY_HOURS, "label"], share, printed)
+    keys = [*BY_HOURS, "protocol"]
+    setups = flows.dropna(subset="setup_class")
+    for name, of in SETUP_CLASSES.items():
+        found = setups.assign(found=setups["setup_class"] == name, label=of.label)
+        for cell, protocol in enumerate(("TCP", "QUIC")):
+            printed = pages.printed("quic-setups", cell=cell)
+            if protocol in of.protocols:
+                of_protocol = found[found["protocol"] == protocol]
+                agree(of_protocol, [*BY_HOURS, "label"], mean_of("found", 100), printed)
+            else:
+                assert printed("dd-umts", "peak", of.label) == "\N{EN DASH}"
+    for column, label in TIMES.items():
+        times = flows.dropna(subset=column)
+        agree(times, keys, mean_of(column, 1000), pages.printed("quic-times", label, cell=1))
+        many = times.groupby(keys).filter(lambda rows: len(rows) >= 100)
+        median = pages.printed("quic-times", label, cell=2)
+        agree(many, keys, median_of(column, 1000), median, 0.02)
+    shown = pages.chart("QUIC beside TCP: mean set-up", "mean_setup_delay", *keys)
+    agree(flows.dropna(subset="setup_delay"), keys, mean_of("setup_delay", 1000), shown)
+
+
+def test_spin_bits_are_of_the_quic_flows(pages):
+    if not pages.warehouse.files(QUIC_FLOWS):
+        return
+    flows = both_protocols(pages).dropna(subset="spin")
+    for cell, ratio in enumerate(SPIN_BITS, 1):
+        found = flows.assign(found=flows["spin"] == ratio.name)
+        printed = pages.printed("quic-times", cell=cell, columns=6)
+        agree(found, BY_HOURS, mean_of("found", 100), printed)
+    spinning = flows[flows["spin"] == "spins"].dropna(subset="spin_rtt_median")
+    median = pages.printed("quic-times", "RTT by the spin bit", cell=3)
+    agree(spinning, BY_HOURS, median_of("spin_rtt_median", 1000), median, 0.02)
+
+
+def test_setups_of_quic_have_all_categories_of_the_table():
+    of_quic = {name for name, of in SETUP_CLASSES.items() if "QUIC" in of.protocols}
+    assert of_quic == {*QUIC_SETUP_CLASSES}
+    assert [ratio.name for ratio in SETUP_SHARES] == [*SETUP_CLASSES]
 
 
 def test_limits_are_of_the_flows(pages):

@@ -18,6 +18,7 @@ from schemas import (
     FLOWS,
     LINKS,
     PAGES,
+    QUIC_FLOWS,
     RETRANSMISSIONS,
     RTO_VALUES,
     RTT_SAMPLES,
@@ -79,6 +80,11 @@ ODD_FLOWS = (
     ),
 )  # fmt: skip
 
+QUIC = {
+    "user_port": 1, "server": "192.0.2.1", "server_port": 443, "directions_seen": "both",
+    "bursts": 1, "active": 0.0, "migrations": 0,
+}  # fmt: skip
+
 
 @pytest.fixture
 def odd(warehouse, demo, network) -> Warehouse:
@@ -108,7 +114,7 @@ def odd_flow(n: int) -> dict:
 def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict]]:
     """Return a day's tables of odd connections; ids: those of the connections."""
     flows, rates, stalls, trips, links, retransmissions, rto_values = [], [], [], [], [], [], []
-    pages = []
+    pages, quic = [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
@@ -122,6 +128,13 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
             {"user": user, "start_ts": start, "end_ts": end, "connections": n,
              "parallel": n % 12 + 1, "ip_bytes": n % 3, "payload_bytes": 0, "rate_share": None}
         )  # fmt: skip
+        row = dict.fromkeys(QUIC_FLOWS.arrow.names) | QUIC | when
+        quic.append(
+            row
+            | {"user": user, "begin_seen": n % 3 > 0, "ip_bytes_down": (None, 0, 1 << n)[n % 3]}
+            | {"setup_class": (None, "optimal")[n % 2], "setup_delay": (None, 0.0, 2.0**n)[n % 3]}
+            | {"spin": (None, "spins", "constant")[n % 3], "spin_rtt_median": (None, 0.1)[n % 2]}
+        )
         row = dict.fromkeys(STALLS.arrow.names) | when
         kind = ("packet_delay", "data_unavailable", "continuous_loss")[n % 3]
         long = {"end_ts": start + timedelta(minutes=49 * (n % 4), microseconds=n)}
@@ -168,6 +181,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         RTT_SAMPLES: trips,
         LINKS: links,
         PAGES: pages,
+        QUIC_FLOWS: quic,
         RETRANSMISSIONS: retransmissions,
         RTO_VALUES: rto_values,
     }
@@ -212,6 +226,16 @@ def test_each_row_that_marts_count_gets_one_local_hour(odd):
             for name in (view, table.name)
         )
         assert found == there != (0,), view
+    counted = "select sum(flows) from quic_beside_tcp where measure = 'connection'"
+    protocols = {"protocol = 'TCP'": "flows where initiator = 'mobile'",
+                 "protocol = 'QUIC'": "quic_flows where begin_seen",
+                 "protocol = 'partial'": "quic_flows where not begin_seen"}  # fmt: skip
+    for protocol, rows in protocols.items():
+        found, there = (
+            connection.execute(query).fetchone()
+            for query in (f"{counted} and {protocol}", f"select count(*) from {rows}")
+        )
+        assert found == there != (0,), protocol
 
 
 def test_users_fall_evenly_into_the_user_groups():

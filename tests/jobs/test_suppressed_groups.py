@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import DAY, Demo
+from conftest import DAY, EMPTY_IN_DEMO, Demo
 
 from schemas import Table
 from spark_jobs.figures.names import PLOTS
@@ -192,10 +192,11 @@ def test_marts_keep_exactly_the_groups_of_enough_users(demo, small, table):
     query = f"select {columns} from suppressed_groups where mart = '{table.name}'"
     counted = Counter(group[0] for group in groups)
     of_few = counted["aa-gprs"] - sum(group[0] == "aa-gprs" for group in enough)
-    assert sorted(ask(small, query)) == [
+    expected = [
         ("aa-gprs", FEWEST, counted["aa-gprs"], of_few),
         ("bb-gprs", TOO_MANY, counted["bb-gprs"], counted["bb-gprs"]),
     ]
+    assert sorted(ask(small, query)) == ([] if table in EMPTY_IN_DEMO else expected)
 
 
 HOUR = "hour({} at time zone 'Europe/Budapest')"

@@ -1,6 +1,7 @@
 """The rows that Zeek gives by the package's script and by its plugin are the built-in reader's, but
 for what docs/zeek.md lists."""
 
+import random
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -25,9 +26,11 @@ from layers import (
     USER,
     gtp,
 )
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from quic_layers import CASES, FILLER, IDS, OTHER_IDS, TEXT, Ends, connection, short_header
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrHopByHop
 from scapy.packet import Raw
+from scapy.utils import RawPcapReader
 from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
@@ -355,3 +358,106 @@ def test_no_payload_leaves_the_plugin(tmp_path):
     written = (tmp_path / "a.pcap.plugin/giscope_packets.pcap").read_bytes()
     assert secret in path.read_bytes()
     assert secret not in written
+
+
+def headers_file(path: Path) -> Path:
+    """The capture that the plugin made of a capture."""
+    return Path(f"{path}.plugin/giscope_packets.pcap")
+
+
+@pytest.mark.parametrize("snap", [1500, 96])
+@pytest.mark.parametrize("name", CASES)
+def test_quic_gives_equal_rows(tmp_path, reader, name, snap):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([frame.cut(snap) for frame in timed([s.packet for s in CASES[name]])]))
+    assert len(rows(path)) == len(CASES[name])
+    assert differences(path, reader) == (0, 0)
+
+
+def test_quic_between_subscribers_gives_equal_rows(tmp_path, reader):
+    path = captured(tmp_path, *(seen.packet for seen in connection(ends=Ends(server="10.64.0.9"))))
+    assert len(rows(path)) == 2 * len(connection())
+    assert differences(path, reader) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [carrier for carrier in CARRIERS if carrier.name in ("Ethernet", "VLAN", "Linux cooked")],
+    ids=lambda carrier: carrier.name,
+)
+def test_quic_in_frames_gives_equal_rows(tmp_path, reader, carrier):
+    """With four bytes behind the packet, as of a checksum."""
+    path = tmp_path / "a.pcap"
+    frames = [carrier.frame(seen.packet) + b"\x40" * 4 for seen in connection()]
+    path.write_bytes(pcap(timed(frames), carrier.link_type))
+    assert differences(path, reader) == (0, 0)
+
+
+def test_quic_in_gtp_gives_equal_rows(tmp_path, reader):
+    path = captured(tmp_path, *(gtp(seen.packet) for seen in connection()))
+    assert differences(path, reader) == (0, 0)
+
+
+def test_quic_in_fragments_is_in_no_row(tmp_path, reader):
+    """RFC 9000, 14, does not allow them."""
+    first, *others = (seen.packet for seen in connection())
+    pieces = [bytes(piece) for piece in fragment(IP(first), fragsize=400)]
+    path = captured(tmp_path, *pieces, *others)
+    assert table_of(path)[0]["quic_form"].null_count == 1
+    assert differences(path, reader) == (0, 0)
+
+
+PLACES = (24, 25, 28, 33, 34, 42, 43, 51, 52, 53)
+"""Of the length of UDP, the first byte, and lengths of connection IDs, token and packet."""
+
+
+def test_damaged_headers_of_quic_give_equal_rows(tmp_path, reader):
+    """Each of 3000 connections has its own port. No packet is cut within the UDP header, as the
+    script has no row of it then."""
+    chance = random.Random(9000)
+    frames = []
+    for port in range(10_000, 13_000):
+        ends = Ends(user_port=port, server_port=chance.choice([443, 443, 4433]))
+        lengths = chance.choice([(8, 8), (4, 20), (0, 5)])
+        begun = connection(*(chance.randbytes(length) for length in lengths), ends=ends)
+        for seen in chance.sample(begun, 3):
+            packet = bytearray(seen.packet)
+            for _ in range(chance.randrange(4)):
+                at = chance.choice([*PLACES, chance.randrange(28, len(packet))])
+                packet[at] = chance.choice([0, 0x40, 0xFF, chance.randrange(256)])
+            frames.append(bytes(packet))
+    path = tmp_path / "a.pcap"
+    cuts = [1500, 1500, 96, *range(28, 80)]
+    path.write_bytes(pcap([frame.cut(chance.choice(cuts)) for frame in timed(frames)]))
+    forms = Counter(table_of(path)[0]["quic_form"].to_pylist())
+    assert min(forms[form] for form in ("initial", "one_rtt", None)) > 100
+    assert differences(path, reader) == (0, 0)
+
+
+def test_no_payload_of_quic_leaves_the_plugin(tmp_path):
+    """Nor of what is no QUIC, nor tokens; connection IDs only of the first packet in a datagram."""
+    stranger = Ends(server_port=4434)
+    others = [stranger.up(TEXT), stranger.up(short_header(b"")), stranger.down(short_header(b""))]
+    # What is no QUIC comes first: later, its addresses and ports are those of a known connection.
+    cases = sorted(CASES, key=lambda name: not name.startswith("no QUIC"))
+    packets = [seen.packet for name in cases for seen in CASES[name]]
+    path = captured(tmp_path, *packets, *others)
+    rows(path, reader=read_by_plugin)
+    kept = [data for data, _ in RawPcapReader(str(headers_file(path)))]
+    assert len(kept) == len(packets + others)
+    headers = [28 if data[0] >> 4 == 4 else 48 for data in kept]
+    assert not any(FILLER in data[end:] for data, end in zip(kept, headers, strict=True))
+    assert max(len(data) for data in kept) < 800
+
+
+def test_no_connection_id_leaves_the_script(tmp_path):
+    """Only hashes do."""
+    path = captured(tmp_path, *(seen.packet for seen in connection()))
+    (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS_SCRIPT)
+    command = ["zeek", "-b", "-C", "-r", path, SCRIPTS / "bare.zeek", "subscribers.zeek"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    log = (tmp_path / "giscope_packets.log").read_bytes()
+    assert b"one_rtt" in log
+    for connection_id in (IDS, OTHER_IDS):
+        assert connection_id[:4] not in log
+        assert connection_id[:4].hex().encode() not in log.lower()

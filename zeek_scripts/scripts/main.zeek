@@ -1,8 +1,10 @@
-##! Logs each packet of a subscriber: its sizes, and TCP's header fields and options. No payload.
+##! Logs each packet of a subscriber: its sizes, TCP's header fields and options, and what QUIC's headers
+##! show. No payload.
 
 @load ./columns
 @load ./landing
 @load ./monitor
+@load ./quic
 
 module GiScope;
 
@@ -10,8 +12,8 @@ export {
 	redef enum Log::ID += { LOG };
 }
 
-# The event tcp_options comes after its packet's new_packet and before the next one's. So a row is written
-# when the next packet comes.
+# The events tcp_options and icmp_unreachable come after their packet's new_packet and before the next one's.
+# So a row is written when the next packet comes.
 global pending: Info;
 global has_pending = F;
 
@@ -95,6 +97,7 @@ event new_packet(c: connection, p: pkt_hdr)
 		{
 		row$user_port = up ? p$udp$sport : p$udp$dport;
 		row$server_port = up ? p$udp$dport : p$udp$sport;
+		fill_quic(row, c, p$udp);
 		}
 
 	pending = row;
@@ -133,6 +136,23 @@ event tcp_options(c: connection, is_orig: bool, options: TCP::OptionList)
 					}
 				break;
 			}
+	}
+
+# The message goes the other way than the datagram that could not be delivered.
+event icmp_unreachable(c: connection, info: icmp_info, code: count, context: icmp_context)
+	{
+	if ( ! has_pending || context$bad_hdr_len || context$frag_offset != 0 ||
+	     get_port_transport_proto(context$id$orig_p) != udp )
+		return;
+
+	# Fragmentation needed: it says how large a datagram may be.
+	if ( code == 4 && is_v4_addr(context$id$orig_h) )
+		return;
+
+	local row = pending;
+	row$user_port = row$downlink ? context$id$orig_p : context$id$resp_p;
+	row$server_port = row$downlink ? context$id$resp_p : context$id$orig_p;
+	row$quic_form = "unreachable";
 	}
 
 # This must happen before zeek_done, which comes after the last rotation of the logs.

@@ -4,6 +4,8 @@
 with days as (
     select network, date from flows
     union
+    select network, date from quic_flows
+    union
     select network, date from links
 ),
 numbered_days as (

@@ -18,7 +18,7 @@ select
     sack, timestamps, mss_class, max_ip_len, window_class, max_window,
     setup_class, setup_retransmission, setup_reset, reset_by, setup_delay, setup_background,
     syn_count, synack_count, rtt_access, rtt_internet, rtt_internet_min,
-    ip_bytes_up, ip_bytes_down, payload_bytes_down, data_packets_down,
+    packets_up, packets_down, ip_bytes_up, ip_bytes_down, payload_bytes_down, data_packets_down,
     lost_access, lost_access_expected, lost_access_min, lost_access_max,
     lost_internet_expected, bottleneck,
     retransmissions, rto_expiries, delay_spikes, parallel,

@@ -6,6 +6,8 @@
 with seen as (
     select network, date, flows.user from flows
     union
+    select network, date, quic_flows.user from quic_flows
+    union
     select network, date, links.user from links
     union
     select network, date, channel_rates.user from channel_rates

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "File.h"
+#include "Quic.h"
 
 namespace giscope {
 
@@ -38,11 +39,15 @@ private:
 
     static Number NumberOf(const zeek::IPAddr& address);
     static std::vector<Range> RangesOf(const std::vector<zeek::IPPrefix>& prefixes);
+    // port: as in the UDP header.
+    static Endpoint EndpointOf(const zeek::IPAddr& address, const uint8_t* port);
     static bool IsSubscriber(const zeek::IPAddr& address);
     static void Write(size_t len, const uint8_t* data, const zeek::Packet& packet);
     static void CheckWritten(bool written);
 
     static inline File file;
+    static inline Quic quic;
+    static inline std::vector<uint8_t> with_quic;
     static inline std::string path;
     static inline std::vector<Range> subscribers;
     static inline double begun = 0;

@@ -1,0 +1,187 @@
+"""Assignment of QUIC's packets to connections, by addresses, ports and connection IDs.
+
+A client may have several connections from one port, and a connection keeps its connection IDs when
+its port changes (RFC 9000, 9). So the destination connection ID decides, where it is known. An end
+may change it for one that nobody saw. Such a packet belongs to the latest connection of its
+addresses and ports. If these are new, it is the begin of a connection seen from its middle.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.quic.packets import (
+    COALESCED_CUT,
+    HANDSHAKE,
+    INITIAL,
+    ONE_RTT,
+    UNREACHABLE,
+    VERSION_NEGOTIATION,
+    ZERO_RTT,
+)
+
+SILENCE_US = 600_000_000
+"""Silence after which a connection has ended: 10 minutes.
+
+NATs keep UDP's mappings for two to five minutes (RFC 4787, 4.3), most clients ask for an idle
+timeout of half a minute (RFC 9000, 10.1).
+"""
+NOBODY = np.int32(-1)
+UPLINK, DOWNLINK, FIVE_TUPLE, PORTS = range(4)
+"""Kinds of keys: a connection ID of packets in a direction; addresses and ports; ports only."""
+
+STATE = np.dtype(
+    [
+        ("latest_ts", "i8"),
+        ("server", "i4"),
+        ("server_port", "u2"),
+        ("dcid", "u4", (2,)),
+        ("negotiates", "?"),
+        ("answered", "?"),
+        ("completed", "?"),
+    ],
+    align=True,
+)
+"""A connection, as far as its packets were seen.
+
+latest_ts: time of its last packet (µs)
+server, server_port: of its latest packet
+dcid: latest destination connection ID of uplink and of downlink packets
+negotiates: the server asked for another version, and nothing came since
+answered, completed: the server sent something else; the client sent more than first flights
+"""
+
+
+@compiled
+def assign_quic_connections(packets):
+    """Return the connection of each of QuicPackets, the number of them, and their migrations.
+
+    They are int32[Q], NOBODY if there is none; a number; and int64[C], changes of the mobile's
+    port. Connections are numbered by user, then by their first packet.
+    """
+    n = len(packets.ts)
+    out, state = np.full(n, NOBODY, np.int32), np.zeros(n, STATE)
+    migrations = np.zeros(n, np.int64)
+    keys, owners = np.zeros(2, np.uint64), np.zeros(2, np.int32)
+    count = 0
+    for user in range(len(packets.first) - 1):
+        begin, end = packets.first[user], packets.first[user + 1]
+        size = 2
+        while size < 8 * (end - begin):
+            size *= 2
+        if size > len(keys):
+            keys, owners = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+        table = keys[:size]
+        table[:] = 0
+        for i in range(begin, end):
+            if packets.form[i] == UNREACHABLE:
+                out[i] = _owner(table, owners, _key(packets, i, PORTS))
+                continue
+            c, moves = _find(packets, i, table, owners, state)
+            if c == NOBODY:
+                c = np.int32(count)
+                count += 1
+            migrations[c] += moves
+            _update(packets, i, c, table, owners, state[c])
+            out[i] = c
+    return out, count, migrations[:count].copy()
+
+
+@inner
+def _find(packets, i, keys, owners, state):
+    """Return the connection of packet i, NOBODY if it begins one, and whether the packet moves it.
+
+    A connection moves to addresses and ports that no connection had before.
+    """
+    way = 1 if packets.downlink[i] else 0
+    latest = _owner(keys, owners, _key(packets, i, FIVE_TUPLE))
+    if latest != NOBODY and packets.ts[i] - state[latest].latest_ts > SILENCE_US:
+        latest = NOBODY
+    if not packets.has_dcid[i] or packets.dcid[i] == 0:
+        return latest, False
+    if latest != NOBODY and state[latest].dcid[way] == packets.dcid[i]:
+        return latest, False
+    owner = _owner(keys, owners, _cid_key(packets.dcid[i], way))
+    if owner != NOBODY and packets.ts[i] - state[owner].latest_ts <= SILENCE_US:
+        same_server = (
+            state[owner].server == packets.server[i]
+            and state[owner].server_port == packets.server_port[i]
+        )
+        if same_server:
+            return owner, latest == NOBODY
+    if latest != NOBODY and _may_begin(packets, i) and not state[latest].negotiates:
+        cut = packets.coalesced[i] & COALESCED_CUT != 0
+        if not (cut and state[latest].answered and not state[latest].completed):
+            return NOBODY, False
+    return latest, False
+
+
+@inner
+def _may_begin(packets, i):
+    """Return whether packet i may be a client's first one: it needs no key of the server's."""
+    if packets.downlink[i] or packets.coalesced[i] & (1 << HANDSHAKE | 1 << ONE_RTT):
+        return False
+    return packets.form[i] == INITIAL or packets.form[i] == ZERO_RTT
+
+
+@inner
+def _update(packets, i, c, keys, owners, state):
+    """Update the STATE of connection c with its packet i."""
+    way = 1 if packets.downlink[i] else 0
+    state.latest_ts, state.server = packets.ts[i], packets.server[i]
+    state.server_port = packets.server_port[i]
+    _put(keys, owners, _key(packets, i, FIVE_TUPLE), c)
+    _put(keys, owners, _key(packets, i, PORTS), c)
+    form = packets.form[i]
+    if packets.has_dcid[i] and packets.dcid[i]:
+        state.dcid[way] = packets.dcid[i]
+        _put(keys, owners, _cid_key(packets.dcid[i], way), c)
+    if packets.has_version[i] and packets.scid[i]:
+        _put(keys, owners, _cid_key(packets.scid[i], 1 - way), c)
+    if packets.downlink[i]:
+        if form == VERSION_NEGOTIATION:
+            state.negotiates = not state.answered
+        elif form == INITIAL or form == HANDSHAKE or form == ONE_RTT:
+            state.answered, state.negotiates = True, False
+    else:
+        state.completed |= form == HANDSHAKE or form == ONE_RTT
+
+
+@inner
+def _cid_key(cid, way):
+    """Return the key of a connection ID of packets in a direction."""
+    return np.uint64(cid) << np.uint64(3) | np.uint64(way) << np.uint64(1) | np.uint64(1)
+
+
+@inner
+def _key(packets, i, kind):
+    """Return the key of packet i's ports, with its server if `kind` is FIVE_TUPLE."""
+    ports = np.uint64(packets.user_port[i]) << np.uint64(16) | np.uint64(packets.server_port[i])
+    key = ports << np.uint64(3) | np.uint64(kind) << np.uint64(1) | np.uint64(1)
+    server = np.uint64(packets.server[i]) if kind == FIVE_TUPLE else np.uint64(0)
+    return key | server << np.uint64(35)
+
+
+@inner
+def _slot(keys, key):
+    """Return the slot of a key, or the free slot where it belongs."""
+    mask = np.uint64(len(keys) - 1)
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    slot = (mixed ^ mixed >> np.uint64(32)) & mask
+    while keys[slot] and keys[slot] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)
+
+
+@inner
+def _owner(keys, owners, key):
+    """Return the connection of a key, or NOBODY."""
+    slot = _slot(keys, key)
+    return owners[slot] if keys[slot] else NOBODY
+
+
+@inner
+def _put(keys, owners, key, c):
+    """Give a key to connection c."""
+    slot = _slot(keys, key)
+    keys[slot] = key
+    owners[slot] = c

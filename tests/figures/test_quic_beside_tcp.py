@@ -1,0 +1,58 @@
+"""The report's sections on QUIC where there is none, little, or no TCP beside it."""
+
+import pytest
+from conftest import DAY
+from test_examples import connect, create_tables, input_rows
+
+from spark_jobs.figures.mart_sql import mart_query
+from spark_jobs.figures.page_elements import Section
+from spark_jobs.figures.quic_beside_tcp.mart import MART
+from spark_jobs.figures.quic_beside_tcp.page import sections
+from spark_jobs.figures.selection import Selection, ShownNetwork
+
+QUIC = {
+    "begin_seen": True, "ip_bytes_down": 100, "setup_class": "optimal", "setup_delay": 0.25,
+    "rtt_access": 0.1, "rtt_internet": 0.1, "spin": "spins", "spin_rtt_median": 0.2,
+}  # fmt: skip
+
+
+def sections_of(**rows: list[dict]) -> list[Section]:
+    connection = connect()
+    create_tables(connection, input_rows(rows))
+    connection.execute(f"create table {MART.name} as {mart_query(MART)}")
+    networks = [ShownNetwork("n", "AA", "gprs", "#000000")]
+    return sections(Selection(networks, DAY, DAY, connection, lambda table, days: table.name))
+
+
+def test_without_quic_one_line_says_so():
+    [section] = sections_of(flows=[{"users": 10, "setup_class": "optimal", "setup_delay": 0.5}])
+    assert not section.figure
+    assert not section.tables
+    assert section.caption == "There are no QUIC connections in these networks and days."
+
+
+def test_of_two_users_no_value_is_shown_and_no_figure_is_empty():
+    found = sections_of(quic_flows=[QUIC | {"users": 2}])
+    assert [section.anchor for section in found] == ["quic-shares", "quic-setups", "quic-times"]
+    assert not any(section.figure for section in found)
+    rows = [row for section in found for table in section.tables for row in table.rows]
+    assert ["n", "peak", "connections", "0", "2", "too few", "0"] in rows
+    assert ["n", "peak", "optimal", "\N{EN DASH}", "too few"] in rows
+    delay = ["set-up delay", "n", "peak", "QUIC", "2", *["too few"] * 3]
+    assert delay in rows
+
+
+@pytest.mark.parametrize("protocol", ["TCP", "QUIC"])
+def test_users_without_the_other_protocol_count(protocol):
+    """Ten users use one protocol, and an eleventh the other one."""
+    flow = {"setup_class": "optimal", "setup_delay": 0.5, "ip_bytes_down": 100}
+    many, one = {"users": 10}, {"user": 11}
+    is_tcp = protocol == "TCP"
+    found = sections_of(
+        flows=[flow | (many if is_tcp else one)], quic_flows=[QUIC | (one if is_tcp else many)]
+    )
+    assert all(section.figure for section in found)
+    [shares, setups, _] = (section.tables[0].rows for section in found)
+    counts = ["10", "1"] if is_tcp else ["1", "10"]
+    assert shares[0][:5] == ["n", "peak", "connections", *counts]
+    assert setups[0] == ["n", "peak", "set-ups", *counts]
