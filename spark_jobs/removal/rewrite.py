@@ -110,10 +110,10 @@ def _stage_without(
     """
     replaced = set()
     for target in targets:
-        place = Partition.of(target)
+        place, table = Partition.stored(target), Partition.of(target).table
         kept_parts, changed = [], False
         for rows in row_groups(warehouse.root / target, place.table):
-            kept = without_users(place.table, rows)
+            kept = without_users(table, rows)
             changed |= len(kept) < len(rows)
             if len(kept) == len(rows) and removed.only_in_dictionary(rows):
                 kept, changed = rows.cast(place.table.arrow).cast(rows.schema), True

@@ -138,7 +138,7 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
 
     Their rows are those of the merged file.
     """
-    partition, metadata, found = Partition.of(target), key_value_metadata(root / target), {}
+    partition, metadata, found = Partition.stored(target), key_value_metadata(root / target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition.table), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
             for _, rows in parts:

@@ -39,6 +39,13 @@ class Partition(NamedTuple):
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
         return cls(TABLES[table_name(target)], network, date)
 
+    @classmethod
+    def stored(cls, target: str) -> Partition:
+        """Return the partition of a file, with the form of its table that the file has."""
+        partition = cls.of(target)
+        lean = partition.table.lean
+        return partition._replace(table=lean) if f"-{lean.layout}-" in target else partition
+
     def target(self, stem: str, version: str) -> str:
         """Return the target of a file, with the first and the last part of its name."""
         parts = [self.table.name, f"network={self.network}"]

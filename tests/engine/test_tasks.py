@@ -177,4 +177,7 @@ def test_spark_makes_the_same_tables(tmp_path, demo):
         )
         totals = f"select {sums} from {table.name} where network = 'bb-gprs'"
         (found,), (expected,) = mine.sql(totals).fetchall(), theirs.sql(totals).fetchall()
-        assert found == pytest.approx(expected, rel=1e-9)
+        if None in expected:  # a mart without rows
+            assert found == expected
+        else:
+            assert found == pytest.approx(expected, rel=1e-9)

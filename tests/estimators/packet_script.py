@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from spark_jobs.compiled.arrays import group_offsets
+from spark_jobs.estimators.quic.packets import NO_SPIN, ONE_RTT, QuicPackets, no_quic
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.tables.registry import ROWS
@@ -100,6 +101,9 @@ class Packet:
         )
 
 
+QUIC_PORT = 443
+
+
 def read(script: str) -> list[Packet]:
     lines = (line.partition("#")[0].split() for line in script.splitlines())
     return [_packet(words) for words in lines if words]
@@ -175,7 +179,27 @@ def partition(
     span: tuple[int, int] = FOREVER,
 ) -> UserPartition:
     """The exchange's connections; span: as in UserPartition."""
-    return UserPartition(*packets(exchange), Settings("net", flight_size_bytes), span)
+    record, names = packets(exchange)
+    settings = Settings("net", flight_size_bytes)
+    return UserPartition(record, names, settings, span, quic=quic_packets(record))
+
+
+def quic_packets(record: Packets) -> QuicPackets:
+    """Return the UDP packets of server port 443: QUIC's, seen from their middle."""
+    is_quic = ~record.is_tcp & (record.server_port == QUIC_PORT)
+    places = np.flatnonzero(is_quic)
+    none = no_quic(len(record.first) - 1)
+    rest = {
+        name: np.zeros(len(places), column.dtype)
+        for name, column in none._asdict().items()
+        if name not in record._fields
+    }
+    shared = [name for name in none._fields if name in record._fields and name != "first"]
+    own = {name: getattr(record, name)[places] for name in shared}
+    rest["form"][:] = ONE_RTT
+    rest["spin"][:] = NO_SPIN
+    first = np.searchsorted(places, record.first)
+    return QuicPackets(**(own | rest | {"first": first}))
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:

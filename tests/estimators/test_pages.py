@@ -88,13 +88,14 @@ def quic(begin: int, end: int, port: int = 5000, server_port: int = 443) -> list
 
 
 def test_quic_connections_count_as_parallel():
-    """Two of QUIC beside one of TCP, then another that begins after it has ended."""
+    """Two of QUIC beside one of TCP, then another that begins after it has ended: a page alone."""
     after = LASTS + QUIET
     udp = [quic(0, 3 * SECOND), quic(0, 2 * SECOND, 5001), quic(8 * SECOND, 9 * SECOND, 5002)]
     rows = seen(loaded(0, 1), *udp)
     assert [r["parallel"] for r in rows["flows"]] == [3]
-    (page,) = rows["pages"]
-    assert (page["connections"], page["parallel"]) == (3, 3)
+    page, alone = rows["pages"]
+    assert (page["connections"], page["quic_connections"], page["parallel"]) == (3, 2, 3)
+    assert (alone["connections"], alone["quic_connections"], alone["payload_bytes"]) == (1, 1, 0)
     assert page["ip_bytes"] == (DATA + 40) + 40 + 7 * (DATA + 40)
     assert after < 8 * SECOND - 3 * SECOND
 

@@ -126,7 +126,8 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
             rates.append(row | {"user": user, "rate": 2.0**n * (n != 4), "ip_bytes": n})
         pages.append(
             {"user": user, "start_ts": start, "end_ts": end, "connections": n,
-             "parallel": n % 12 + 1, "ip_bytes": n % 3, "payload_bytes": 0, "rate_share": None}
+             "quic_connections": n % 2, "parallel": n % 12 + 1, "ip_bytes": n % 3,
+             "payload_bytes": 0, "rate_share": None}
         )  # fmt: skip
         row = dict.fromkeys(QUIC_FLOWS.arrow.names) | QUIC | when
         quic.append(
