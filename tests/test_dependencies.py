@@ -29,7 +29,7 @@ WITHOUT_IMPORT = {
     "zkg": "a program of the Zeek package's tests",
 }
 """Packages that are declared but not imported, and why."""
-OTHER_ENVIRONMENT = {"ns"}
+OTHER_ENVIRONMENT = {"aioquic", "ns"}
 """Modules that only a program with an environment of its own imports."""
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

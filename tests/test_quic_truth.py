@@ -165,7 +165,7 @@ def test_handshake_round_trips_are_the_clients_first_sample(recording):
         assert known.abs().median() < 0.002
 
 
-def test_spin_bits_are_told_from_constants_and_random_values(recording):
+def test_spin_bits_are_distinguished_from_constants_and_random_values(recording):
     known = recording.both[recording.both["spin_found"].notna()]
     expected = known["spin"].map({"yes": "spins", "constant": "constant", "random": "no_signal"})
     assert (known["spin_found"] == expected).all()

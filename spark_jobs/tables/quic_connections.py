@@ -39,7 +39,7 @@ class QuicConnections:
 
     @cached_property
     def spins(self) -> np.ndarray:
-        """What the connections' spin bits show, SPIN[C]."""
+        """The connections' spin bits and their round trips, SPIN[C]."""
         return spins(*self.spin_samples)
 
     def with_bursts(self, gaps_us: np.ndarray) -> np.ndarray:

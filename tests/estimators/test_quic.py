@@ -111,7 +111,7 @@ def test_coalesced_packet_that_was_not_captured_completes_the_handshake():
 
 
 def test_repeated_initial_gives_no_internet_rtt():
-    """The client repeats its first packet after a second, when the answer is under way."""
+    """The client repeats its first packet after a second, when the answer is in flight."""
     script = [Packet(-1.0, UP, "initial", CHOSEN, CLIENT), *handshake()]
     found = only(script)
     assert SETUP_CLASSES[found["setup_class"]] == "initial_repeated"
@@ -199,7 +199,7 @@ def test_zero_rtt_also_behind_the_initial():
     assert only([*handshake(), Packet(0.001, UP, "zero_rtt", CHOSEN, CLIENT)])["zero_rtt"]
 
 
-def test_connections_of_one_port_are_told_by_their_connection_ids():
+def test_connections_of_one_port_differ_by_connection_ids():
     other = {"chosen": 133, "client": 111, "server": 122}
     script = [
         *handshake(),
@@ -300,7 +300,7 @@ def test_reordered_packets_at_an_edge_are_no_edges():
 
 
 def test_few_edges_say_nothing():
-    """Two round trips are too few to tell a signal from chance."""
+    """Two round trips are too few to distinguish a signal from chance."""
     found = spin_of(spinning(2))
     assert SPIN_KINDS[found["kind"]] == ""
 

@@ -55,7 +55,7 @@ SPIN = np.dtype(
     ],
     align=True,
 )
-"""What a connection's spin bit shows.
+"""A connection's spin bit and the round trips that it shows.
 
 kind: UNKNOWN, SPINS, CONSTANT or NO_SIGNAL
 samples: number of round trips

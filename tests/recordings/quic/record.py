@@ -85,7 +85,7 @@ class Ends(Emulator):
         super().hand_over(interface, packet, now)
 
     def note(self, side: str, event: str, packet: bytes, now: float) -> None:
-        """Logs a datagram, or the one that an ICMP error tells of, with its first bytes."""
+        """Logs a datagram, or the one that an ICMP error reports, with its first bytes."""
         quoted = packet[9] == ICMP
         inner = packet[28:] if quoted else packet
         if inner[9] != UDP:
