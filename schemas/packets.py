@@ -201,8 +201,8 @@ PACKETS = Table(
             "string",
             "of a QUIC datagram, the form of its first packet: "
             + ", ".join(f"{form} ({meaning})" for form, meaning in QUIC_FORMS.items())
-            + ". Null if it is not QUIC's: a flow of QUIC's has begun with a long header, or has "
-            "the port 443, 80 or 8443",
+            + ". Null if it is not QUIC's: a flow of QUIC's had a long header, or goes on from "
+            "another port of the mobile, or has the port 443, 80 or 8443",
             source="RFC 8999; RFC 9000, 17; RFC 9369",
             compression=UNCOMPRESSED,
         ),

@@ -32,8 +32,8 @@ QUIC_FLOWS = Table(
             encoding=PLAIN,
         ),
         Column("user", "string", "the user's key (see flows)", required=True),
-        Column("user_port", "uint16", "the mobile's port at the begin", required=True),
-        Column("server", "string", "the server's address at the begin", required=True),
+        Column("user_port", "uint16", "the mobile's port in the first packet", required=True),
+        Column("server", "string", "the server's address", required=True),
         Column("server_port", "uint16", "the server's port", required=True),
         Column(
             "start_ts", TIMESTAMP, "time of the first packet at Gi", required=True, encoding=DELTA
@@ -124,15 +124,15 @@ QUIC_FLOWS = Table(
         Column(
             "spin_samples",
             "int64",
-            "round trips that the spin bit shows",
+            "round trips that the spin bit shows, see spin_rtt_min",
             "RTT samples",
         ),
         *(
             Column(
                 f"spin_rtt_{name}",
                 "double",
-                f"{meaning} RTT from mobile to server and back by the spin bit, with the waits "
-                "until the next packet",
+                f"{meaning} RTT from mobile to server and back by the spin bit, of round trips of "
+                "which at most a quarter may be waits. Null if there are fewer than three",
                 "s",
                 "RFC 9000, 17.4",
             )
@@ -166,15 +166,15 @@ QUIC_FLOWS = Table(
         Column(
             "downlink_rate",
             "double",
-            "IP bytes to the mobile after the first packet of each burst, through the time from "
-            "this packet to the last one of the burst. Null if these are less than 16 KiB",
+            "IP bytes to the mobile within bursts, divided by the time from the first of these "
+            "packets in a burst to the last; the first one does not count. Null below 16 KiB",
             "bit/s",
         ),
         Column(
             "migrations",
             "int64",
-            "changes of the mobile's port or address, or of the server's, that a connection ID "
-            "shows. A change with a new connection ID is another connection here",
+            "changes of the mobile's port that a connection ID shows. A change with a new "
+            "connection ID is another connection here",
             "changes",
             "RFC 9000, 9; RFC 9312, 2.3",
             required=True,

@@ -133,6 +133,10 @@ class Table:
         columns = tuple(column for column in self.columns if column.name not in self.sparse)
         return replace(self, columns=columns, sparse=())
 
+    def form_of(self, columns: int) -> Table:
+        """Return the form of the table that has so many columns: the table or its lean form."""
+        return self if columns == len(self.columns) else self.lean
+
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:
         """The columns stored in each file, with strings as dictionaries: for many rows."""

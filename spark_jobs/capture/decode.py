@@ -9,6 +9,7 @@ Sources: RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018
 import numpy as np
 
 from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.capture.hashes import hash_combine
 from spark_jobs.capture.link import (
     NOT_IP,
     TOO_SHORT,
@@ -356,8 +357,7 @@ def _content_hash(buf, pos, end):
         return np.uint32(0)
     value = np.uint64(0)
     for i in range(pos, pos + CONTENT_BYTES, 8):
-        value = (value ^ be64(buf, i)) * np.uint64(0x9E3779B97F4A7C15)
-        value ^= value >> np.uint64(32)
+        value = hash_combine(value, be64(buf, i))
     return np.uint32(value | np.uint64(1))
 
 

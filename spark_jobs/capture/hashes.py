@@ -33,3 +33,12 @@ def hash_combine(h, value):
 def pack_pair(high, low):
     """Return two 32-bit values as one 64-bit value."""
     return np.uint64(high) << np.uint64(32) | np.uint64(low)
+
+
+@inner
+def fnv1a(data, pos, end):
+    """Return the 32-bit FNV-1a hash of data[pos:end], uint8 (RFC 9923)."""
+    value = np.uint64(0x811C9DC5)
+    for i in range(pos, end):
+        value = (value ^ np.uint64(data[i])) * np.uint64(0x01000193) & np.uint64(0xFFFFFFFF)
+    return np.uint32(value)

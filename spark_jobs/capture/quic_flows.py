@@ -30,6 +30,7 @@ from spark_jobs.capture.quic_headers import (
 )
 from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inlined, inner
+from spark_jobs.compiled.arrays import find_slot
 
 QUIC_PORTS = (443, 80, 8443)
 """UDP ports on which a short header counts without a long one before."""
@@ -68,20 +69,10 @@ def _copy_flows(keys, lengths, new_keys, new_lengths):
     """Copy all flows of a table into an empty one."""
     for i in range(len(keys)):
         if keys[i]:
-            slot = _slot(new_keys, keys[i])
+            slot = find_slot(new_keys, keys[i])
             new_keys[slot] = keys[i]
             for way in range(2):
                 new_lengths[slot, way] = lengths[i, way]
-
-
-@inner
-def _slot(keys, key):
-    """Return the slot of a key, or the free slot where it belongs."""
-    mask = np.uint64(len(keys) - 1)
-    slot = key & mask
-    while keys[slot] and keys[slot] != key:
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
 
 
 @inner
@@ -116,13 +107,13 @@ def _mark(rows, addresses, keys, lengths, count):
         # Routers on the path send messages of ICMP, too, so the server does not matter there.
         any_server = _flow_key(user, np.uint64(0), row.user_port, row.server_port)
         if row.window_scale == UNREACHABLE:
-            if keys[_slot(keys, any_server)]:
+            if keys[find_slot(keys, any_server)]:
                 row.has |= HAS_PORTS
             else:
                 row.has &= NO_QUIC & ~HAS_PORTS
             continue
-        slot = _slot(keys, _flow_key(user, server, row.user_port, row.server_port))
-        any_port = _slot(keys, _flow_key(user, server, 0, row.server_port))
+        slot = find_slot(keys, _flow_key(user, server, row.user_port, row.server_port))
+        any_port = find_slot(keys, _flow_key(user, server, 0, row.server_port))
         way, is_long = 1 if row.downlink else 0, row.has & HAS_QUIC_LONG != 0
         is_known, may_have_moved = keys[slot] != 0, keys[any_port] != 0
         is_plain = row.has & QUIC_FIXED_BIT != 0 or (is_long and row.seq == 0)
@@ -132,10 +123,10 @@ def _mark(rows, addresses, keys, lengths, count):
         elif is_long:
             keys[slot] = _flow_key(user, server, row.user_port, row.server_port)
             lengths[slot, 1 - way] = _length_class(row.window)
-            any_port = _slot(keys, _flow_key(user, server, 0, row.server_port))
+            any_port = find_slot(keys, _flow_key(user, server, 0, row.server_port))
             keys[any_port] = _flow_key(user, server, 0, row.server_port)
             lengths[any_port, 1 - way] = lengths[slot, 1 - way]
-            keys[_slot(keys, any_server)] = any_server
+            keys[find_slot(keys, any_server)] = any_server
             count += 0 if is_known else 3
         elif row.has & HAS_QUIC_DCID == 0:
             length = lengths[slot if is_known else any_port, way]

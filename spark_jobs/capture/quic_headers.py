@@ -10,6 +10,7 @@ A row of UDP has no use for TCP's fields, so QUIC's values take their places: se
 import numpy as np
 
 from schemas.packets import QUIC_COALESCED, QUIC_FORMS
+from spark_jobs.capture.hashes import fnv1a
 from spark_jobs.capture.link import be16
 from spark_jobs.compiled import inlined, inner
 
@@ -110,10 +111,7 @@ def connection_id_hash(buf, pos, length):
     A connection ID of less than HASHED_BYTES counts as one of SHORT_HASHED_BYTES.
     """
     used = HASHED_BYTES if length >= HASHED_BYTES else min(length, SHORT_HASHED_BYTES)
-    value = np.uint32(0x811C9DC5) if used else np.uint32(0)
-    for i in range(used):
-        value = np.uint32((np.uint64(value) ^ np.uint64(buf[pos + i])) * np.uint64(0x01000193))
-    return value
+    return fnv1a(buf, pos, pos + used) if used else np.uint32(0)
 
 
 @inner

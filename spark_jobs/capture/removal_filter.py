@@ -145,8 +145,8 @@ def drop_rows(table: Table, rows: pa.Table, mask: np.ndarray) -> pa.Table:
     """
     if not mask.any():
         return rows
-    stored = table if len(rows.columns) == len(table.columns) else table.lean
-    return rows.filter(pa.array(~mask)).cast(stored.arrow).cast(stored.arrow_dictionary)
+    form = table.form_of(rows.num_columns)
+    return rows.filter(pa.array(~mask)).cast(form.arrow).cast(form.arrow_dictionary)
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:

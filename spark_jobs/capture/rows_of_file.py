@@ -102,12 +102,12 @@ def _stage_rows(
                     removed_keys.append(np.setdiff1d(packet_keys(rows), packet_keys(kept)))
             if not len(kept):
                 continue
-            layout = table if len(kept.columns) == len(table.columns) else table.lean
-            if (day, layout) not in writers:
-                writers[day, layout] = stack.enter_context(
-                    staging.writer(layout, network.name, day, capture_name(path))
+            form = table.form_of(kept.num_columns)
+            if (day, form) not in writers:
+                writers[day, form] = stack.enter_context(
+                    staging.writer(form, network.name, day, capture_name(path))
                 )
-            write_row_group(writers[day, layout], kept)
+            write_row_group(writers[day, form], kept)
             read.facts = _count(read.facts, kept)
     days_of_packets = {day for day, _ in writers} if table is PACKETS else ()
     read.facts = _complete(read.facts, network, stats, days_of_packets)

@@ -12,6 +12,7 @@ from schemas.packets import QUIC_FORMS
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.capture.hashes import fnv1a
 from spark_jobs.capture.quic_headers import (
     HAS_QUIC,
     HAS_QUIC_SPIN,
@@ -60,18 +61,9 @@ MAX_DIGITS = 12
 
 
 @inner
-def text_hash(text, pos, end):
-    """Return the 32-bit FNV-1a hash of text[pos:end]."""
-    value = np.uint64(0x811C9DC5)
-    for i in range(pos, end):
-        value = (value ^ np.uint64(text[i])) * np.uint64(0x01000193) & np.uint64(0xFFFFFFFF)
-    return np.int64(value)
-
-
-@inner
 def _parse_form(text, pos, end):
     """Return the code of the form of QUIC that text[pos:end] names, or NO_FORM."""
-    hashed = text_hash(text, pos, end)
+    hashed = fnv1a(text, pos, end)
     for code in range(len(FORM_HASHES)):
         if FORM_HASHES[code] == hashed:
             return code
@@ -93,7 +85,7 @@ QUIC_NEEDS = HAS_QUIC | decode.HAS_PORTS
 OF_TCP = decode.HAS_TCP | decode.HAS_MSS | decode.HAS_WINDOW_SCALE | decode.HAS_TIMESTAMPS
 """Flags of the fields that a row of QUIC's has, and of those whose places in decode.ROW it uses."""
 FORM_HASHES = tuple(
-    text_hash.py_func(np.frombuffer(form.encode(), np.uint8), 0, len(form)) for form in QUIC_FORMS
+    int(fnv1a.py_func(np.frombuffer(form.encode(), np.uint8), 0, len(form))) for form in QUIC_FORMS
 )
 NO_FORM = -1
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spark_jobs.compiled import compiled
+from spark_jobs.compiled import compiled, inner
 
 
 @compiled
@@ -114,3 +114,17 @@ def scatter(values, indices, out):
     for i in range(len(values)):
         if indices[i] >= 0:
             out[indices[i]] = values[i]
+
+
+@inner
+def find_slot(keys, key):
+    """Return the slot of a key in a hash table, or the free slot where it belongs: int64.
+
+    keys: uint64[a power of two]; 0 marks a free slot, so no key is 0.
+    """
+    mask = np.uint64(len(keys) - 1)
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    slot = (mixed ^ mixed >> np.uint64(32)) & mask
+    while keys[slot] and keys[slot] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)

@@ -17,8 +17,8 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import SCHEME, in_object_store
 from spark_jobs.view_sql import PUBLISHED, has_days, published_query
-from spark_jobs.warehouse.files import present_layout
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.targets import stored_form
 
 LOCKED_VERSIONS: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
 """The lock on the version of the tables that each session reads."""
@@ -49,7 +49,7 @@ def _read_folder(spark: SparkSession, folder: Path, table: Table, files: list[Pa
     schema = from_arrow_schema(table.arrow_with_partitions)
     former = (
         {}
-        if all(present_layout(table, path) for path in files)
+        if all(stored_form(table, path) for path in files)
         else FORMER_COLUMNS.get(table.name, {})
     )
     for old, now in former.items():

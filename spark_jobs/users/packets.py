@@ -18,7 +18,7 @@ from spark_jobs.compiled.arrays import (
     select_span,
     sorted_within_groups,
 )
-from spark_jobs.estimators.quic.packets import FORMS, NO_SPIN, QuicPackets
+from spark_jobs.estimators.quic.packets import FORMS, NO_SPIN, QuicPackets, no_quic
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.users.subscribers import split_users
@@ -50,7 +50,6 @@ PRESENCE_COLUMNS = {
     "options_cut": "options_cut",
 }
 """The record's columns that say whether a packet has a value, and the column of that value."""
-QUIC_NUMBERS = ("quic_coalesced", "quic_version", "quic_dcid", "quic_scid")
 NOBODY = np.int32(-1)
 
 
@@ -192,8 +191,7 @@ def _read_columns(
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
     quic: list[tuple[np.ndarray, pa.Table]] = []
-    of_quic = ("quic_form", "quic_spin", *QUIC_NUMBERS)
-    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *of_quic)
+    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *PACKETS.sparse)
     names = dict.fromkeys(own)
     for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
@@ -210,43 +208,33 @@ def _read_columns(
         edges_read += len(items)
         if table["quic_form"].null_count < len(table):
             rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
-            quic.append((target[rows], table.select(of_quic).take(rows)))
+            quic.append((target[rows], table.select(PACKETS.sparse).take(rows)))
     return columns | {"sack_edges": np.concatenate(edges)}, quic
 
 
 def _quic_packets(packets: Packets, quic: Sequence[tuple[np.ndarray, pa.Table]]) -> QuicPackets:
     """Return the packets of QUIC's, from their places in user order and their QUIC columns."""
-    places = np.concatenate([np.zeros(0, np.int32), *(target for target, _ in quic)])
+    if not quic:
+        return no_quic(len(packets.first) - 1)
+    places = np.concatenate([target for target, _ in quic])
     order = np.argsort(places, kind="stable")
-    places = places[order]
+    places, table = places[order], pa.concat_tables(rows for _, rows in quic).take(order)
+    codes, names = _dictionary_codes(table["quic_form"].dictionary_encode())
+    forms = np.array([FORMS.index(name) for name in names], np.uint8)
 
     def values(name: str, dtype: type, null: int = 0) -> np.ndarray:
-        columns = (table[name].cast(pa.int64()).fill_null(null) for _, table in quic)
-        return np.concatenate([np.zeros(0, dtype), *columns]).astype(dtype)[order]
+        return table[name].cast(pa.int64()).fill_null(null).to_numpy().astype(dtype)
 
-    def valid(name: str) -> np.ndarray:
-        parts = (_validity(table[name]) for _, table in quic)
-        return np.concatenate([np.zeros(0, np.bool_), *parts])[order]
-
-    code_of = {name: code for code, name in enumerate(FORMS)}
-    forms = [
-        np.array([code_of[name] for name in chunk.dictionary.to_pylist()], np.uint8)[
-            chunk.indices.to_numpy()
-        ]
-        for _, table in quic
-        for chunk in table["quic_form"].cast(pa.dictionary(pa.int32(), pa.string())).chunks
-        if len(chunk)
-    ]
-    shared = ("user", "server", "ts", "user_port", "server_port", "downlink", "ip_len")
+    shared = [name for name in QuicPackets._fields if name in Packets._fields and name != "first"]
     return QuicPackets(
         first=np.searchsorted(places, packets.first),
-        **{name: getattr(packets, name)[places] for name in (*shared, "clock_steps")},
-        form=np.concatenate([np.zeros(0, np.uint8), *forms])[order],
+        **{name: getattr(packets, name)[places] for name in shared},
+        form=forms[codes],
         coalesced=values("quic_coalesced", np.uint16),
-        has_version=valid("quic_version"),
+        has_version=_validity(table["quic_version"]),
         version=values("quic_version", np.uint32),
         spin=values("quic_spin", np.int8, int(NO_SPIN)),
-        has_dcid=valid("quic_dcid"),
+        has_dcid=_validity(table["quic_dcid"]),
         dcid=values("quic_dcid", np.uint32),
         scid=values("quic_scid", np.uint32),
     )

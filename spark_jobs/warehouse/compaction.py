@@ -24,12 +24,7 @@ import pyarrow as pa
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.facts import CaptureFacts
-from spark_jobs.warehouse.files import (
-    Written,
-    key_value_metadata,
-    present_layout,
-    read_metadata,
-)
+from spark_jobs.warehouse.files import Written, key_value_metadata, read_metadata
 from spark_jobs.warehouse.row_groups import rows_by_capture, stored_row_groups, write_row_group
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.targets import Partition
@@ -94,12 +89,10 @@ def merge(
     other columns, are left out.
     """
     for batch in _within_limits(root, parts):
-        partition = Partition.of(batch[0].target)
-        paths = [root / part.target for part in batch]
-        lean = partition.table.lean
-        if all(present_layout(lean, path) for path in paths):
-            partition = partition._replace(table=lean)
+        forms = {Partition.stored(part.target) for part in batch}
+        partition = forms.pop() if len(forms) == 1 else Partition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
+            paths = (root / part.target for part in batch)
             row_groups = chain.from_iterable(stored_row_groups(p, partition.table) for p in paths)
             joined = [pa.concat_tables(row_groups)] if partition.table is INGEST_LOG else row_groups
             for rows in joined:
@@ -120,8 +113,7 @@ def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[Captur
     size = row_groups = 0
     for part in parts:
         metadata = read_metadata(root / part.target)
-        table = Partition.of(part.target).table
-        if metadata.schema.to_arrow_schema() not in (table.arrow, table.lean.arrow):
+        if metadata.schema.to_arrow_schema() != Partition.stored(part.target).table.arrow:
             continue
         size, row_groups = size + part.content.size, row_groups + metadata.num_row_groups
         if batch and (size > MAX_BYTES or row_groups > MAX_ROW_GROUPS):

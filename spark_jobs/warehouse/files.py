@@ -16,6 +16,7 @@ from schemas import Table
 from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs.places import in_object_store
+from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
@@ -144,22 +145,11 @@ def read_rows(
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
-def present_layout(table: Table, path: Path) -> str:
-    """Return the layout of a file by its name (see Staging.path), if it is one of today's.
-
-    Files of one layout have the same columns. They are those of the table, or those of its lean
-    form. Returns "" for files of earlier versions.
-    """
-    name = path.name.rsplit("-", 2)
-    layouts = (table.layout, table.lean.layout)
-    return name[-2] if len(name) > 2 and name[-2] in layouts else ""
-
-
 def _read_file(
     table: Table, path: Path, filters: list[Any] | None, names: Sequence[str]
 ) -> pa.Table:
-    if layout := present_layout(table, path):
-        stored = (table if layout == table.layout else table.lean).arrow.names
+    if form := stored_form(table, path):
+        stored = form.arrow.names
         columns = None if len(names) == len(stored) else [n for n in names if n in stored]
         rows = pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
         return with_columns(rows, table, names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from pathlib import PurePath
 from typing import NamedTuple
 
 from schemas import Table
@@ -43,8 +44,7 @@ class Partition(NamedTuple):
     def stored(cls, target: str) -> Partition:
         """Return the partition of a file, with the form of its table that the file has."""
         partition = cls.of(target)
-        lean = partition.table.lean
-        return partition._replace(table=lean) if f"-{lean.layout}-" in target else partition
+        return partition._replace(table=stored_form(partition.table, target) or partition.table)
 
     def target(self, stem: str, version: str) -> str:
         """Return the target of a file, with the first and the last part of its name."""
@@ -52,6 +52,15 @@ class Partition(NamedTuple):
         if len(self.table.partitions) > 1:
             parts.append(f"date={self.date.isoformat() if self.date else NO_DATE}")
         return "/".join([*parts, f"{stem}-{self.table.layout}-{version}.parquet"])
+
+
+def stored_form(table: Table, target: str | PurePath) -> Table | None:
+    """Return the form of a table whose columns a file has, by the file's name.
+
+    It is the table or its lean form; None for files of earlier versions.
+    """
+    parts = str(target).rsplit("-", 2)
+    return next((form for form in (table, table.lean) if form.layout in parts[-2:-1]), None)
 
 
 def table_name(target: str) -> str:

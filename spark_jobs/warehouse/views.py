@@ -25,7 +25,8 @@ from spark_jobs.view_sql import (
     quoted_path,
     write_description,
 )
-from spark_jobs.warehouse.files import present_layout, read_metadata
+from spark_jobs.warehouse.files import read_metadata
+from spark_jobs.warehouse.targets import stored_form
 
 if TYPE_CHECKING:
     import duckdb
@@ -109,8 +110,8 @@ def view_of(table: Table, files: Iterable[Path]) -> View:
     groups: dict[tuple, Files] = {}
     for path in files:
         network, folder, name = _place(path, owner)
-        layout = present_layout(table, path)
-        stored = [] if layout else read_metadata(path).schema.names
+        form = stored_form(table, path)
+        layout, stored = (form.layout, []) if form else ("", read_metadata(path).schema.names)
         renamed = (*renamed_columns(table.name, stored).items(),)
         group = groups.setdefault(
             (folder, layout, renamed), Files(network, folder, [], layout, renamed)

@@ -78,10 +78,13 @@ def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
         with warehouse.staging() as staging:
             for item in work_items(warehouse, network, day, staging.path):
                 begun = time.perf_counter()
-                make_flows(item)
+                written = make_flows(item)
                 seconds = time.perf_counter() - begun
-                rows = pq.read_table(item.targets[FLOWS.name].path, columns=PACKETS_OF_FLOWS)
-                packets = sum(pc.sum(column).as_py() for column in rows.columns)
+                packets = 0
+                if FLOWS.name in written:
+                    path = item.targets[FLOWS.name].path
+                    rows = pq.read_table(path, columns=PACKETS_OF_FLOWS)
+                    packets = sum(pc.sum(column).as_py() for column in rows.columns)
                 tasks.append(Task(packets, seconds))
     return tasks
 

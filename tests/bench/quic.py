@@ -4,23 +4,16 @@ python -m tests.bench.quic [MILLION PACKETS]
 """
 
 import os
-import shutil
 import struct
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.jobs.flows import days_with_packets
-from spark_jobs.networks import Network, load_networks
-from spark_jobs.tables.day_plan import work_items
-from spark_jobs.tables.day_tables import make_flows
-from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.networks import load_networks
 from tests.bench.mix import BEGIN_US, mix
-from tests.bench.peers import ROOT, ingest_all
+from tests.bench.peers import ROOT, STEPS, capture_to_flows
 
 SNAP = 96
 PACKETS_OF_A_CONNECTION = 604
@@ -87,26 +80,6 @@ def write_quic(path: Path, packets: int, begin_us: int = BEGIN_US) -> int:
     return count
 
 
-def seconds(network: Network, capture: Path, folder: Path) -> tuple[float, float]:
-    """Return the seconds of ingest and of flows, in a worker."""
-    return run_tasks(_seconds, [(network, capture, folder)], "capture to flows")[0]
-
-
-def _seconds(item: tuple[Network, Path, Path]) -> tuple[float, float]:
-    network, capture, folder = item
-    warehouse = Warehouse(folder / "warehouse")
-    begun = time.perf_counter()
-    ingest_all(warehouse, network, capture)
-    ingested = time.perf_counter()
-    for day in sorted(days_with_packets(warehouse, network.name)):
-        with warehouse.staging() as staging:
-            for work in work_items(warehouse, network, day, staging.path):
-                make_flows(work)
-    done = time.perf_counter()
-    shutil.rmtree(folder / "warehouse")
-    return ingested - begun, done - ingested
-
-
 def main() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     packets = int(1e6 * float(sys.argv[1] if len(sys.argv) > 1 else 2))
@@ -117,10 +90,11 @@ def main() -> None:
         counts = {"QUIC": write_quic(captures["QUIC"], packets)}
         counts["TCP"] = mix(captures["TCP"], packets, packets // 50)
         for capture in captures.values():
-            seconds(network, capture, folder)  # loads the compiled functions
+            capture_to_flows(network, capture, folder)  # loads the compiled functions
         for _ in range(ROUNDS):
             for kind, capture in captures.items():
-                ingest, flows = (counts[kind] / 1e6 / s for s in seconds(network, capture, folder))
+                seconds = capture_to_flows(network, capture, folder)
+                ingest, flows, _ = (counts[kind] / 1e6 / seconds[step] for step in STEPS)
                 print(
                     f"{kind}: ingest {ingest:.2f}, flows {flows:.2f} million packets/s", flush=True
                 )

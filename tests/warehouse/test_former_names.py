@@ -20,6 +20,7 @@ from spark_jobs.jobs import flows as job
 from spark_jobs.view_sql import Description, create_views, restricted_views
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import view_of
 
@@ -45,7 +46,9 @@ def with_former_names(root: Path, path: str, catalog: sqlite3.Connection) -> Non
     names = {now: former for former, now in FORMER_COLUMNS.get(table, {}).items()}
     if table not in FOLDERS and not names:
         return
-    layout = TABLES[table].layout
+    form = stored_form(TABLES[table], path)
+    assert form is not None
+    layout = form.layout
     former_path = f"{FOLDERS.get(table, table)}/{rest.replace(layout, '0' * len(layout))}"
     (root / former_path).parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetFile(root / path) as file:

@@ -49,7 +49,7 @@ export {
 		sack: vector of count &log &optional;
 		## true if the capture cut the TCP options, so that an option may have been there though its column is null
 		options_cut: bool &log &optional;
-		## of a QUIC datagram, the form of its first packet: initial (begins a connection), zero_rtt (a client's data before the server's answer), handshake (completes the handshake), retry (the server's demand to prove the address), version_negotiation (the server's list of its versions), one_rtt (data, with a short header), unreachable (a message of ICMP: a datagram of the flow could not be delivered). Null if it is not QUIC's: a flow of QUIC's has begun with a long header, or has the port 443, 80 or 8443
+		## of a QUIC datagram, the form of its first packet: initial (begins a connection), zero_rtt (a client's data before the server's answer), handshake (completes the handshake), retry (the server's demand to prove the address), version_negotiation (the server's list of its versions), one_rtt (data, with a short header), unreachable (a message of ICMP: a datagram of the flow could not be delivered). Null if it is not QUIC's: a flow of QUIC's had a long header, or goes on from another port of the mobile, or has the port 443, 80 or 8443
 		quic_form: string &log &optional;
 		## the forms of the packets that follow the first one in the datagram: initial 1, zero_rtt 2, handshake 4, retry 8, version_negotiation 16, one_rtt 32, unreachable 64, not captured 128. Null if there are none
 		quic_coalesced: count &log &optional;

@@ -9,6 +9,7 @@ addresses and ports. If these are new, it is the begin of a connection seen from
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled.arrays import find_slot
 from spark_jobs.estimators.quic.packets import (
     COALESCED_CUT,
     HANDSHAKE,
@@ -162,26 +163,15 @@ def _key(packets, i, kind):
 
 
 @inner
-def _slot(keys, key):
-    """Return the slot of a key, or the free slot where it belongs."""
-    mask = np.uint64(len(keys) - 1)
-    mixed = key * np.uint64(0x9E3779B97F4A7C15)
-    slot = (mixed ^ mixed >> np.uint64(32)) & mask
-    while keys[slot] and keys[slot] != key:
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
-
-
-@inner
 def _owner(keys, owners, key):
     """Return the connection of a key, or NOBODY."""
-    slot = _slot(keys, key)
+    slot = find_slot(keys, key)
     return owners[slot] if keys[slot] else NOBODY
 
 
 @inner
 def _put(keys, owners, key, c):
     """Give a key to connection c."""
-    slot = _slot(keys, key)
+    slot = find_slot(keys, key)
     keys[slot] = key
     owners[slot] = c

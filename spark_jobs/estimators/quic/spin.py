@@ -33,15 +33,18 @@ MIN_EDGES = 6
 case of 30."""
 MIN_IN_ORDER = 0.9
 """Minimum share of the edges that follow the edge before them as they must."""
-MIN_DENSE_PACKETS = 8
-DENSE_SHARE = 0.3
-"""Share of a direction's packets that change the value of random bits, or of one packet an RTT."""
+MIN_DENSE_PACKETS, DENSE_SHARE = 8, 0.3
+"""Packets of a direction, and the share of them above which the value changes as random bits do.
+
+One packet per round trip changes it as often.
+"""
 MAX_CHANGES = 1.25
 """Maximum number of changes per edge of a spin bit that changes so often and says something."""
 CONSTANT_RTTS = 4.0
 """Round trips for which a spin bit that never changes must have been seen."""
 UNKNOWN, SPINS, CONSTANT, NO_SIGNAL = range(4)
 FAR = np.int64(2**62)
+"""A time later than any (µs)."""
 
 SPIN = np.dtype(
     [

@@ -40,7 +40,7 @@ from spark_jobs.figures.subplots import GRID, subplots
 PROTOCOL_COLOURS = dict(zip(PROTOCOLS, ("#b8b8b8", "#1f6fb4"), strict=True))
 KILOBYTE = 1000
 STATISTICS = ("mean", "median", "90th percentile")
-DECADES_S = [10.0**power for power in range(-3, 3)]
+MARKS_S = [step * 10.0**power for power in range(-3, 3) for step in (1, 3)]
 """Marks of the time axes (s)."""
 NOT_KNOWN = (
     "QUIC encrypts packet numbers and acknowledgments (RFC 9001, 5). Its losses, retransmissions "
@@ -259,7 +259,7 @@ def _plots(times: Sequence[Hours[dict]], members: dict[tuple, list[dict]]) -> Ma
                         **plots.axes(place, column),
                     }
                 )
-            x_axis = log_seconds_axis("Time [s]") | {"tickvals": DECADES_S}
+            x_axis = log_seconds_axis("Time [s]") | {"tickvals": MARKS_S}
             if place < len(PROTOCOLS) - 1:
                 x_axis |= {"title": {"text": ""}}
             if place:
