@@ -17,6 +17,7 @@ Pages and parallel connections are reported only of connections that start in th
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.quic.packets import UNREACHABLE
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
@@ -102,10 +103,14 @@ def quic_activities(packets, order, first, gap_us, count):
     out = np.zeros(len(order), ACTIVITY)
     n = np.int64(0)
     for c in range(len(first) - 1):
+        begun = False
         for k in range(first[c], first[c + 1]):
             i = order[k]
+            if packets.form[i] == UNREACHABLE:
+                continue
             user, ts = packets.user[i], packets.ts[i]
-            if k == first[c] or ts - out[n - 1].end > gap_us[user]:
+            if not begun or ts - out[n - 1].end > gap_us[user]:
+                begun = True
                 _start_activity(out[n], ts)
                 out[n].user, out[n].connection = user, count + c
                 n += 1

@@ -346,3 +346,10 @@ def test_bursts_and_the_rate_in_them():
     assert found["bursts"].tolist() == [3]
     assert found["active"].tolist() == pytest.approx([0.78])
     assert found["downlink_rate"].tolist() == pytest.approx([78 * 8000 / 0.78])
+
+
+def test_messages_of_icmp_are_no_activity():
+    """Otherwise a server that cannot be reached would make a page."""
+    script = [Packet(0, UP, "initial", CHOSEN, CLIENT), Packet(0.05, DOWN, "unreachable")]
+    (active,) = connections(script).activities(np.array([1_000_000]), 0, (-1, 2**62))
+    assert (active["ip_bytes"], active["start"], active["end"]) == (0, 0, 0)
