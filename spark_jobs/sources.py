@@ -31,11 +31,7 @@ def version(*rooms: str) -> str:
 
 @cache
 def compiled_folder() -> Path:
-    """Return the folder in which Numba stores compiled functions.
-
-    It is NUMBA_CACHE_DIR, or a folder for these very sources. Numba itself compares only the file
-    of the function that it compiles, not the functions that this one calls.
-    """
+    """Return the folder of compiled functions: NUMBA_CACHE_DIR, or one for these very sources."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"])
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -23,6 +23,7 @@ from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
+from spark_jobs.sources import compiled_folder
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.storage import VIEWS
 from tests.accuracy.sensitivity import constants
@@ -136,7 +137,8 @@ def test_tutorial_works_word_for_word(tmp_path):
     """Its commands, one after the other, with a shipped capture as the reader's own."""
     shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", tmp_path / "monday.pcap")
     script = "\n".join(blocks(ROOT / "docs/tutorial.md", "sh"))
-    printed = run_script(script, tmp_path, HOME=str(tmp_path), PYTHONPATH=str(ROOT))
+    own = {"HOME": str(tmp_path), "NUMBA_CACHE_DIR": str(compiled_folder())}
+    printed = run_script(script, tmp_path, PYTHONPATH=str(ROOT), **own)
     assert (tmp_path / "gi/W/report.html").exists()
     *_, speed, limits, losses, retransmissions, stalls = printed.splitlines()
     for sentence, word in (

@@ -1,8 +1,8 @@
 """Compilation of loops over arrays by Numba: once for a machine and these sources.
 
-Compiled functions are kept on disk. If several processes need the same function at the same time,
-one compiles it and the others wait for it. The module `entries` compiles all functions before the
-first is needed.
+Compiled functions are kept on disk, for all copies of the same sources. If several processes need
+the same function at the same time, one compiles it and the others wait for it. The module `entries`
+compiles all functions before the first is needed.
 
 To Numba, a literal that is passed as an argument has a type of its own, and Numba compiles the
 function once more for it. So an argument of a large function is np.int64(0), not 0.
@@ -17,9 +17,9 @@ from typing import Any
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-from spark_jobs.sources import compiled_folder
+from spark_jobs.sources import COMPILED_ROOMS, compiled_folder, version
 
 config: Any = numba.config
 config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())
@@ -27,9 +27,36 @@ with suppress(OSError):
     os.utime(config.CACHE_DIR)  # shows that the folder is in use
 
 
+class _OfSources(UserProvidedCacheLocator):
+    """Place of a compiled function by its module's name and the hash of all compiled sources.
+
+    Numba's own is the path of the function's file and a hash of it. So it compiles each copy of the
+    sources, and ignores changes of the functions that this one calls.
+    """
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(Path(config.CACHE_DIR, py_func.__module__))
+
+    def get_source_stamp(self) -> str:
+        """Return a hash of all sources with compiled functions."""
+        return version(*COMPILED_ROOMS)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """Return the place of a function, or None if it is not part of these sources."""
+        ours = py_func.__module__.startswith("spark_jobs.")
+        return super().from_function(py_func, py_file) if ours else None
+
+
+class _OfSourcesFirst(CompileResultCacheImpl):
+    _locator_classes = [_OfSources, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+
+
 class _CompiledOnce(FunctionCache):
     """Numba's cache of a function on disk, with a lock so that only one process compiles it."""
 
+    _impl_class = _OfSourcesFirst
     _lock: int | None = None
 
     def is_compiled(self, sig: Any, target_context: Any) -> bool:

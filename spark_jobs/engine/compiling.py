@@ -9,18 +9,13 @@ import sys
 import time
 from concurrent.futures import Executor, as_completed
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
-from spark_jobs.sources import COMPILED_PREFIX, ENTRIES, ROOT, compiled_folder
+from spark_jobs.sources import COMPILED_PREFIX, COMPILED_ROOMS, ENTRIES, compiled_folder, version
 
 PROGRESS = "giscope: compiling the estimators, once: {} of {}"
 COMPLETE = "complete"
-"""Prefix of the name of a file that marks a folder in which all functions are compiled.
-
-Numba keeps the functions of each copy of the same sources by the copy's path, so each copy has a
-mark of its own.
-"""
+"""Prefix of the name of a file that says that all functions of these sources are compiled."""
 MAX_UNUSED_S = 30 * 86400
 """Time after its last use when a folder with functions of other sources is removed."""
 
@@ -30,8 +25,7 @@ def compile_once(executor: Executor) -> None:
 
     Does nothing if the compiled functions cannot be stored.
     """
-    copy = blake2b(bytes(ROOT), digest_size=8).hexdigest()
-    marker = compiled_folder() / f"{COMPLETE}-{copy}"
+    marker = compiled_folder() / f"{COMPLETE}-{version(*COMPILED_ROOMS)}"
     if marker.exists() or not _may_write(marker.parent):
         return
     _remove_unused(marker.parent)

@@ -1,6 +1,7 @@
 """The first run compiles what tasks need, and says so."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -39,13 +40,25 @@ def test_compiling_is_announced_once(caches: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == said.format(0, OF) + said.format(OF, OF)
 
 
-def test_another_copy_of_the_sources_is_compiled_for_itself(
-    caches: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-):
-    _compile_once()
-    monkeypatch.setattr(compiling, "ROOT", caches / "copy")
-    _compile_once()
-    assert capsys.readouterr().err.count(f"once: {OF} of {OF}") == 2
+def test_copies_of_the_same_sources_share_what_is_compiled(tmp_path: Path):
+    """Otherwise each copy would be compiled for a minute. Other sources are compiled anew."""
+    caches = {"NUMBA_CACHE_DIR": str(tmp_path / "caches"), "NUMBA_DEBUG_CACHE": "1"}
+    program = "import numpy as np\nfrom spark_jobs.compiled.arrays import true_indices as f\n"
+    said = []
+    for name, change in (("first", ""), ("second", ""), ("changed", "# changed\n")):
+        for package in ("schemas", "spark_jobs"):
+            shutil.copytree(ROOT / package, tmp_path / name / package)
+        with (tmp_path / name / "spark_jobs/estimators/pages.py").open("a") as file:
+            file.write(change)
+        command = [sys.executable, "-c", f"{program}print(f(np.array([False, True])))"]
+        environment = {**os.environ, **caches, "PYTHONPATH": str(tmp_path / name)}
+        done = subprocess.run(
+            command,
+            cwd=tmp_path / name, env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.endswith("[1]\n")
+        said.append("data saved" in done.stdout)
+    assert said == [True, False, True]
 
 
 def test_functions_of_other_sources_are_removed_when_unused_for_a_month(caches: Path):
