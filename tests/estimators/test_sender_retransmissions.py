@@ -100,6 +100,20 @@ def test_fast_retransmission_needs_three_duplicate_acks_without_data_or_window_u
     assert causes_and_counts(lines) == ([cause], 1, cause == "rto")
 
 
+def test_retransmission_at_an_ack_of_new_data_without_sack_is_fast():
+    """
+    Gi     | d6 ... d9                   d7'      some stacks go on with repairs (ns-3)
+    mobile |               a6               a9
+    """
+    lines = [*opened(), *flight(1, 5), acked(FIRST_ACK, 1), *duplicates(3, FIRST_ACK + MS)]
+    at = FIRST_ACK + 3 * MS + ANSWER_US
+    lines += [sent(at, 2), acked(at + RTT_US, 5)]
+    at += RTT_US + ANSWER_US
+    lines += [*flight(6, 9, at), acked(at + RTT_US, 6), sent(at + RTT_US + ANSWER_US, 7)]
+    lines.append(acked(at + 2 * RTT_US + ANSWER_US, 9))
+    assert causes_and_counts(lines) == (["fast"] * 2, 2, 0)
+
+
 # ---- RTO expiries ------------------------------------------------------------------------------
 
 
@@ -115,6 +129,20 @@ def test_rto_expiries_are_counted_backed_off_or_not():
     ats = [BEGIN + TIMEOUT_US * k for k in (1, 3, 7)]
     lines = [*opened(), *flight(1, 3), *(sent(at, 1) for at in ats), acked(ats[-1] + RTT_US, 3)]
     assert causes_and_counts(lines) == (["rto"] * 3, 3, 3)
+
+
+def test_timer_may_run_on_from_the_first_partial_ack():
+    """
+    Gi     | d1 ... d7            d2'    d4'    d6'      d6''   2.1 s after a3 (RFC 6582, 4)
+    mobile |          a1 a1 a1 a1     a3     a5              a7
+    """
+    lines = [*opened(), *flight(1, 7), acked(FIRST_ACK, 1), *duplicates(3, FIRST_ACK + MS)]
+    at = FIRST_ACK + 3 * MS + ANSWER_US
+    lines += [sent(at, 2), acked(at + RTT_US, 3)]
+    at += RTT_US + ANSWER_US
+    lines += [sent(at, 4), acked(at + RTT_US, 5), sent(at + RTT_US + ANSWER_US, 6)]
+    lines += [sent(at + TIMEOUT_US, 6), acked(at + TIMEOUT_US + RTT_US, 7)]
+    assert causes_and_counts(lines) == (["fast", "fast", "fast", "rto"], 4, 1)
 
 
 @pytest.mark.parametrize("sack", [False, True])

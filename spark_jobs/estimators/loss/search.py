@@ -92,10 +92,10 @@ def likeliest_losses(observation, paths, max_rtt, workspace):
     sent, path = observation.transmissions, paths[0]
     plan = _plan(observation, path, max_rtt)
     lost = np.zeros(len(sent), np.bool_)
-    cost, unexplained_cost = _search(observation, path, plan, workspace, BEAM, lost)
+    cost, unexplained_cost = _search(observation, path, plan, workspace, np.int64(BEAM), lost)
     if unexplained_cost >= MAX_UNEXPLAINED_COST:
-        wide_lost = np.zeros(len(sent), np.bool_)
-        if _search(observation, path, plan, workspace, WIDE_BEAM, wide_lost)[0] < cost:
+        wide_lost, wide_beam = np.zeros(len(sent), np.bool_), np.int64(WIDE_BEAM)
+        if _search(observation, path, plan, workspace, wide_beam, wide_lost)[0] < cost:
             lost = wide_lost
     return lost
 

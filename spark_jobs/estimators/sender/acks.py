@@ -216,8 +216,11 @@ def _update_state(sender, sent, ack, duplicate, original_arrived):
         sender.dup_acks = 0
         scoreboard.clear_lost(sender, sent)
         window.end_recovery(sender)
-    elif sender.state == RECOVERY and sender.newly_acked and not sender.sack:
-        scoreboard.mark_head_lost(sender, sent)
+    elif sender.state == RECOVERY and sender.newly_acked:
+        if sender.partial_ack_at == state.NEVER:
+            sender.partial_ack_at = ack.time
+        if not sender.sack:
+            scoreboard.mark_head_lost(sender, sent)
     if sender.newly_acked:
         sender.dup_acks = (
             0 if sender.state != RECOVERY else max(sender.dup_acks - sender.newly_acked + 1, 0)

@@ -59,6 +59,7 @@ SENDER = np.dtype(
         ("last_ack_at", "i8"),
         ("last_news_at", "i8"),
         ("advanced_at", "i8"),
+        ("partial_ack_at", "i8"),
         ("retransmitted_since_ack", "?"),
         ("rto_may_be_spurious", "?"),
         ("rto_retransmission", "i8"),
@@ -72,6 +73,7 @@ SENDER = np.dtype(
         ("rtt_seq", "i8"),
         ("min_rtt", "f8"),
         ("rto", "f8"),
+        ("measured_rto", "f8"),
         ("recorded_rto", "f8"),
         ("timer_rule", "i8"),
         ("rto_error_sum", "f8"),
@@ -161,6 +163,7 @@ Loss detection and recovery:
   last_ack_at              when the server received its last ACK
   last_news_at             when it last received an ACK of new data, new SACK blocks or a new window
   advanced_at              when it received its last cumulative ACK of new data
+  partial_ack_at           when it received the first partial ACK of this RECOVERY; or NEVER
   retransmitted_since_ack  it has retransmitted since the last cumulative ACK
   rto_may_be_spurious      the last RTO expiry may turn out to be spurious (RFC 5682)
   rto_retransmission       segment that the last RTO expiry retransmitted first; NONE: none
@@ -171,6 +174,7 @@ The timer (see `timer`):
   srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, as in Linux (µs; rtt_seq: a number)
   min_rtt                  smallest RTT sample (µs)
   rto                      RTO (µs)
+  measured_rto             RTO after the last RTT sample: not doubled by expiries (µs)
   recorded_rto             RTO that was recorded last (µs)
   timer_rule               rule that the timer follows, into timer.TIMER_RULES
   rto_error_sum            sum of |log(observed / expected RTO)| over RTO expiries
@@ -276,11 +280,11 @@ def initialize(sender, context, timer_rule):
     sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
     sender.state = OPEN
     sender.last_ack_at = sender.last_news_at = sender.new_data_sent_at = NEVER
-    sender.advanced_at = NEVER
+    sender.advanced_at = sender.partial_ack_at = NEVER
     sender.retransmitted_since_ack = sender.rto_may_be_spurious = False
     sender.rto_retransmission = sender.rto_ts_val = sender.rto_low = sender.rto_high = NONE
     sender.srtt = sender.min_rtt = sender.recorded_rto = 0.0
-    sender.rto = context.rto_settings.initial_rto
+    sender.rto = sender.measured_rto = context.rto_settings.initial_rto
     sender.timer, sender.timer_due = NO_TIMER, 0
     sender.busy_since = sender.idle_since = NONE
     sender.busy_time = sender.rwnd_limited = 0.0

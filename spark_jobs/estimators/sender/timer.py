@@ -66,7 +66,7 @@ def add_rtt_sample(sender, sample, rto_settings):
             sender.rtt_seq = sender.snd_nxt
             sender.mdev_max = rto_settings.min_rto
     if sender.timer_rule == LINUX:
-        sender.rto = min(sender.srtt + sender.rttvar, MAX_RTO_US)
+        sender.rto = sender.measured_rto = min(sender.srtt + sender.rttvar, MAX_RTO_US)
 
 
 @inner
@@ -83,20 +83,25 @@ def _update_rto_by_rfc(sender, sample, rto_settings):
     else:
         return
     sender.rtt_seq = sender.snd_nxt
-    sender.rto = min(max(sender.srtt + 4 * sender.rttvar, rto_settings.min_rto), MAX_RTO_US)
+    rto = max(sender.srtt + 4 * sender.rttvar, rto_settings.min_rto)
+    sender.rto = sender.measured_rto = min(rto, MAX_RTO_US)
 
 
 @inner
 def use_fallback_rto(sender):
     """Set the RTO after a set-up that gave no RTT sample."""
-    sender.rto = sender.mdev = sender.mdev_max = sender.rttvar = FALLBACK_RTO_US
+    sender.mdev = sender.mdev_max = sender.rttvar = FALLBACK_RTO_US
+    sender.rto = sender.measured_rto = FALLBACK_RTO_US
 
 
 @inner
-def expire(sender, now):
-    """Record an RTO expiry: the next RTO is twice as long (RFC 6298, 5.5)."""
+def expire(sender, now, is_full_rto):
+    """Record an RTO expiry: the next RTO is twice as long (RFC 6298, 5.5).
+
+    is_full_rto: the timer has run since the last ACK of new data, so it shows the RTO.
+    """
     waited = now - sender.timer_due + sender.rto
-    if sender.timer == RTO_TIMER and waited > 0:
+    if is_full_rto and sender.timer == RTO_TIMER and waited > 0:
         sender.rto_error_sum += abs(np.log(waited / sender.rto))
         sender.rto_error_count += 1
     sender.rto = min(2 * sender.rto, MAX_RTO_US)

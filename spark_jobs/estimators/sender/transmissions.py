@@ -182,8 +182,9 @@ def _retransmit(sender, sent, segment, clock):
         timer.restart(sender, segment.time)
     elif is_head and sender.timer_rule == timer.LINUX:
         timer.restart(sender, segment.time)
-    if cause == FAST and sender.state == OPEN:
+    if cause == FAST and sender.state != RECOVERY:
         sender.state, sender.recover = RECOVERY, sender.snd_nxt
+        sender.partial_ack_at = state.NEVER
         sender.rto_retransmission = sender.rto_ts_val = NONE
         if not sender.sack:
             scoreboard.mark_head_lost(sender, sent)
@@ -214,6 +215,7 @@ def _count_unseen_retransmissions(sender, sent, segment, count, clock):
 def _expire_rto(sender, sent, now):
     """Process an RTO expiry (RFC 6298, 5)."""
     sender.rto_expiries += 1
+    is_full_rto = sender.sack or sender.state != RECOVERY
     if sender.state != LOSS:
         sender.rto_retransmission = sender.rto_ts_val = NONE
     window.reduce_to_one(sender, sender.state == LOSS)
@@ -222,7 +224,7 @@ def _expire_rto(sender, sent, now):
     sender.rto_may_be_spurious = True
     sender.tlp_end_seq = NONE
     scoreboard.mark_all_lost(sender, sent)
-    timer.expire(sender, now)
+    timer.expire(sender, now, is_full_rto)
     timer.restart(sender, now)
 
 
@@ -241,15 +243,21 @@ def _cause_of_retransmission(sender, sent, segment, clock):
             and sender.retransmitted_since_ack
             and k < sender.tail
             and sent[k].transmissions > 1
+            and segment.low <= sent[k].low
         )
         if is_head and is_due and (is_repeated or not answers_ack):
             return RTO_EXPIRY
-        if is_head and _is_late_repetition(sender, sent[k], now, clock):
+        if is_repeated and is_head and _is_due_since_partial_ack(sender, now, False, clock.jitter):
             return RTO_EXPIRY
+        if is_head and _is_late_repetition(sender, sent[k], now, answers_ack, clock):
+            return RTO_EXPIRY
+        if answers_ack and _is_recovery_by_duplicates(sender):
+            return FAST
         return FAST if sender.state == RECOVERY else SLOW_START
     if _has_detected_loss(sender) and (answers_ack or not is_due):
         return FAST
-    if answers_ack and sender.dup_acks > 0 and not is_due:
+    # Without SACK a sender may still repair a loss after the ACK that ends the recovery.
+    if answers_ack and not is_due and (sender.dup_acks > 0 or not sender.sack):
         return FAST
     is_tail = segment.high >= sender.snd_nxt
     is_only_segment = sender.tail - sender.head == 1 and sender.timer == timer.RTO_TIMER
@@ -265,7 +273,31 @@ def _cause_of_retransmission(sender, sent, segment, clock):
 
 
 @inner
-def _is_late_repetition(sender, oldest, now, clock):
+def _is_due_since_partial_ack(sender, now, at_once, jitter):
+    """Return whether a timer that the first partial ACK set may have expired (RFC 6582, 4).
+
+    at_once: whether it must have expired just now. Some stacks forget at any new ACK that earlier
+    expiries had doubled the RTO (ns-3).
+    """
+    if sender.state != RECOVERY or sender.partial_ack_at == state.NEVER:
+        return False
+    late = now - sender.partial_ack_at - sender.measured_rto
+    tolerance = jitter + sender.measured_rto * timer.TIMER_GRANULARITY
+    return late >= -tolerance and (not at_once or late <= tolerance)
+
+
+@inner
+def _is_recovery_by_duplicates(sender):
+    """Return whether duplicate ACKs after the repair of an RTO expiry begin a recovery.
+
+    RFC 6582, 3.2 tells senders to ignore these, for retransmissions cause them. Some do not (ns-3).
+    """
+    is_repaired = sender.state == LOSS and not sender.sack and sender.snd_una >= sender.recover
+    return is_repaired and sender.dup_acks >= DUP_THRESH
+
+
+@inner
+def _is_late_repetition(sender, oldest, now, answers_ack, clock):
     """Return whether the oldest segment is retransmitted again later than ACKs called for it.
 
     ACKs of what was sent after its last retransmission come an RTT later. A sender that takes these
@@ -277,7 +309,10 @@ def _is_late_repetition(sender, oldest, now, clock):
         sender.sack
         and oldest.transmissions > 1
         and waited > 2 * sender.srtt + clock.jitter
-        and now - sender.advanced_at >= rto
+        and (
+            now - sender.advanced_at >= rto
+            or _is_due_since_partial_ack(sender, now, answers_ack, clock.jitter)
+        )
     )
 
 
