@@ -71,7 +71,7 @@ QUIC_FLOWS = Table(
             "string",
             "set-up category: "
             + "; ".join(f"{name} ({meaning})" for name, meaning in QUIC_SETUP_CLASSES.items())
-            + ". If several apply, the last one in this list. Null if the begin was not seen",
+            + ". If several apply, the last one in this list. Null if the beginning was not seen",
             source="INFOCOM III.C, Fig. 5; RFC 9000, 6, 8.1, 17.2",
         ),
         Column(
@@ -84,8 +84,8 @@ QUIC_FLOWS = Table(
         Column(
             "zero_rtt",
             "bool",
-            "whether the client sent data in its first flight. Null if the begin was not seen, or "
-            "if the capture cut off what follows an Initial",
+            "whether the client sent data in its first flight. Null if the beginning was not "
+            "seen, or if the capture cut off what follows an Initial",
             source="RFC 9000, 17.2.3",
         ),
         Column(

@@ -166,7 +166,7 @@ def _coalesced(buf, pos, end, datagram_end, version):
 
 @inner
 def parse_quic(buf, pos, end, datagram_bytes, row):
-    """Parse the QUIC header at `pos`, the begin of a UDP payload, into `row` if there may be one.
+    """Parse the QUIC header at `pos`, where a UDP payload begins, into `row` if there is one.
 
     datagram_bytes: length of the UDP payload. `quic_flows` decides whether it is one.
     """

@@ -133,7 +133,7 @@ def connection(
     version: int = V1,
     ends: Ends | None = None,
 ) -> list[Seen]:
-    """The begin of a connection whose ends choose these connection IDs.
+    """The beginning of a connection whose ends choose these connection IDs.
 
     The server's first datagram has a packet of each kind.
     """

@@ -3,7 +3,7 @@
 A client may have several connections from one port, and a connection keeps its connection IDs when
 its port changes (RFC 9000, 9). So the destination connection ID decides, where it is known. An end
 may change it for one that nobody saw. Such a packet belongs to the latest connection of its
-addresses and ports. If these are new, it is the begin of a connection seen from its middle.
+addresses and ports. If these are new, it is the beginning of a connection seen from its middle.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ MART = Table(
             "protocol",
             "string",
             "TCP (connections that the mobile opened), QUIC, or partial (QUIC connections whose "
-            "begin was not seen; they have no measure but connection)",
+            "beginning was not seen; they have no measure but connection)",
             required=True,
         ),
         Column(

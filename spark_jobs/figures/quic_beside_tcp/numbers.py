@@ -12,7 +12,7 @@ from spark_jobs.figures.quic_beside_tcp.mart import MART
 
 PROTOCOLS = ("TCP", "QUIC")
 PARTIAL = "partial"
-"""The `protocol` of QUIC connections whose begin was not seen: they count in no share."""
+"""The `protocol` of QUIC connections whose beginning was not seen: they count in no share."""
 QUANTITIES = {
     "connections": ("connections", "flows"),
     "packets": ("packets", "packets_up + packets_down"),

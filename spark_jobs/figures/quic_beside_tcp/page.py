@@ -88,11 +88,11 @@ def _shares_section(by_hours: Sequence[Hours[Row]]) -> Section:
         title="QUIC beside TCP: shares",
         source="RFC 9000; beside Table I",
         hours=HOURS,
-        caption="Connections that the mobile opened and whose begin Gi saw. 100 % is TCP and QUIC "
-        "together, without other traffic (not_tcp_share of the daily checks includes it). Partial "
-        "QUIC: the begin was not seen, so only the port may show that it is QUIC. Partial "
-        "connections count in no share. Only days on which the network has QUIC. kB: 1,000 B. "
-        + INTERVALS,
+        caption="Connections that the mobile opened and whose beginning Gi saw. 100 % is TCP and "
+        "QUIC together, without other traffic (not_tcp_share of the daily checks includes it). "
+        "Partial QUIC: the beginning was not seen, so only the port may show that it is QUIC. "
+        "Partial connections count in no share. Only days on which the network has QUIC. "
+        "kB: 1,000 B. " + INTERVALS,
         samples=" and ".join(
             f"{count(sum(row[f'connections_of_{protocol}'] for _, row in rows))} {protocol}"
             for protocol in PROTOCOLS
