@@ -125,6 +125,7 @@ def test_packets_without_length_do_not_hold_up_the_reader():
 
 
 hostile = settings(max_examples=300, deadline=None, derandomize=True)
+BEGINNING = [Frame(seen.packet) for seen in connection()]
 HEADERS = [seen.packet for name in ("IDs of 4 and 8 bytes", "unreachable") for seen in CASES[name]]
 
 
@@ -138,12 +139,11 @@ def test_bytes_after_a_packet_do_not_show_in_its_row(packet, changes, snap):
     changed = bytearray(packet)
     for at, value in changes:
         changed[at % len(packet)] = value
-    begin = [Frame(seen.packet) for seen in connection()]
     cut = Frame(bytes(changed)).cut(snap)
     rows = []
     for behind in (0x00, 0x45, 0xC3, 0xFF):
-        found = read(pcap([*begin, cut, Frame(bytes([behind]) * 99)])).rows
-        rows.append([row for row in found if row["frame"] == len(begin) + 1])
+        found = read(pcap([*BEGINNING, cut, Frame(bytes([behind]) * 99)])).rows
+        rows.append([row for row in found if row["frame"] == len(BEGINNING) + 1])
     assert rows[0] == rows[1] == rows[2] == rows[3]
 
 

@@ -290,7 +290,7 @@ def _is_due_since_partial_ack(sender, now, at_once, jitter):
 def _is_recovery_by_duplicates(sender):
     """Return whether duplicate ACKs after the repair of an RTO expiry begin a recovery.
 
-    RFC 6582, 3.2 tells senders to ignore these, for retransmissions cause them. Some do not (ns-3).
+    RFC 6582, 3.2 asks senders to ignore these: retransmissions cause them. Some do not (ns-3).
     """
     is_repaired = sender.state == LOSS and not sender.sack and sender.snd_una >= sender.recover
     return is_repaired and sender.dup_acks >= DUP_THRESH
