@@ -239,7 +239,8 @@ def _cause_of_retransmission(sender, sent, segment, clock):
     is_due = timer.is_due(sender, now, clock.jitter)
     if sender.state != OPEN:
         is_repeated = (
-            not sender.sack
+            is_head
+            and not sender.sack
             and sender.retransmitted_since_ack
             and k < sender.tail
             and sent[k].transmissions > 1
@@ -247,7 +248,7 @@ def _cause_of_retransmission(sender, sent, segment, clock):
         )
         if is_head and is_due and (is_repeated or not answers_ack):
             return RTO_EXPIRY
-        if is_repeated and is_head and _is_due_since_partial_ack(sender, now, False, clock.jitter):
+        if is_repeated and _is_due_since_partial_ack(sender, now, False, clock.jitter):
             return RTO_EXPIRY
         if is_head and _is_late_repetition(sender, sent[k], now, answers_ack, clock):
             return RTO_EXPIRY
@@ -276,8 +277,8 @@ def _cause_of_retransmission(sender, sent, segment, clock):
 def _is_due_since_partial_ack(sender, now, at_once, jitter):
     """Return whether a timer that the first partial ACK set may have expired (RFC 6582, 4).
 
-    at_once: whether it must have expired just now. Some stacks forget at any new ACK that earlier
-    expiries had doubled the RTO (ns-3).
+    at_once: whether it must have expired just now. The RTO counts as it was measured: some stacks
+    end its doubling at any ACK of new data (ns-3).
     """
     if sender.state != RECOVERY or sender.partial_ack_at == state.NEVER:
         return False
