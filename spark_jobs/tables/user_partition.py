@@ -23,6 +23,7 @@ from spark_jobs.estimators.coverage import (
     seen_enough,
     users_with_gaps,
 )
+from spark_jobs.estimators.host_ids import number_by_connection
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links, raise_max_rtts
 from spark_jobs.estimators.loss.access import access_losses
@@ -384,9 +385,17 @@ class UserPartition:
         return merge_activities(activities(self.segments, seen, base_rtt_us), quic)
 
     @cached_property
+    def numbered(self) -> tuple[Segments, np.ndarray]:
+        """(The segments, the connections' servers, SERVER[C]), with IP IDs by connection."""
+        known = servers(self.segments, self.connections)
+        return number_by_connection(self.segments, self.connections, known)
+
+    @cached_property
     def servers(self) -> np.ndarray:
-        """The connections' servers, SERVER[C]."""
-        return servers(self.segments, self.connections)
+        """The connections' servers, SERVER[C], whose IP IDs count as far as they are explained."""
+        known = self.numbered[1].copy()
+        known["ids_exclusive"] &= self.internet_losses.counted_by_ids
+        return known
 
     @cached_property
     def sending(self) -> ReplayResults:
@@ -411,7 +420,7 @@ class UserPartition:
             user=everything.user[place],
             sack=everything.sack[place],
         )
-        return self._replay(single, servers(self.segments, single), with_states=True).moments
+        return self._replay(single, self.servers[place], with_states=True).moments
 
     def _replay(
         self, connections: Connections, servers: np.ndarray, with_states: bool = False
@@ -419,13 +428,15 @@ class UserPartition:
         """Replay what the servers of some connections did; servers: SERVER[C]."""
         rules = RtoSettings.from_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
         base_rtt_us = self.base_rtt_us[connections.user]
-        return replay(self.segments, connections, servers, base_rtt_us, rules, with_states)
+        segments = self.numbered[0]
+        return replay(segments, connections, servers, base_rtt_us, rules, with_states)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:
         """The losses on the Internet side."""
         base_rtt_us = self.base_rtt_us[self.connections.user]
-        losses = internet_losses(self.segments, self.connections, base_rtt_us, self.servers)
+        segments, known = self.numbered
+        losses = internet_losses(segments, self.connections, base_rtt_us, known)
         return without_drops(losses, self.timed_connections)
 
 

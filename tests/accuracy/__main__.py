@@ -102,7 +102,9 @@ def why_of_folder(folder: Path, network: Network) -> Why:
     if (folder / "sender.csv.zst").is_file():
         require(folder, "gi.pcap.zst")
         network = network.model_copy(update={"min_rto_s": NS3_MIN_RTO_S})
-        return why.measure(folder / "gi.pcap.zst", folder / "sender.csv.zst", None, network)
+        return why.measure(
+            folder / "gi.pcap.zst", folder / "sender.csv.zst", None, network, counts_setup=False
+        )
     require(folder, "gi.pcap.gz", "sender.csv.gz", "kernel_srv.json")
     return why.measure(
         folder / "gi.pcap.gz", folder / "sender.csv.gz", folder / "kernel_srv.json", network

@@ -95,9 +95,12 @@ class Why:
     of_host: Figures
 
 
-def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) -> Why:
+def measure(
+    capture: Path, sender: Path, kernel: Path | None, network: Network, counts_setup: bool = True
+) -> Why:
     """Measures a capture. capture: the pcap; sender: the lab's sender.csv, of all connections in
-    the capture; kernel: its kernel_srv.json."""
+    the capture; kernel: its kernel_srv.json; counts_setup: whether the sender counts
+    retransmissions of a SYN or a SYN ACK."""
     with TemporaryDirectory() as folder, duckdb.connect() as db:
         warehouse = Warehouse(Path(folder))
         result = ingest_capture(warehouse, network, capture)
@@ -107,7 +110,7 @@ def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) 
             db.register(table.name, tables[table.name])
         db.register("sender", pyarrow.csv.read_csv(stream(sender)))
         reported, matched = match(db)
-        ended = ended_connections(db)
+        ended = ended_connections(db, counts_setup)
         return Why(
             reported=reported,
             matched=matched,
@@ -154,17 +157,20 @@ def match(db: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     return counts[0]
 
 
-def ended_connections(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+def ended_connections(db: duckdb.DuckDBPyConnection, counts_setup: bool = True) -> pd.DataFrame:
     """Returns a row for each connection that the kernel reported to its end: the estimates beside
     its last row (true_...), times in s; caused: the number of its rows in table retransmissions
-    that have a cause, without new data."""
-    return db.sql("""
+    that have a cause, without new data. counts_setup: see `measure`."""
+    repeated = "greatest(if(initiator = 'server', syn_count, synack_count) - 1, 0)"
+    setup = 0 if counts_setup else repeated
+    return db.sql(f"""
         with with_cause as (
             select flow_id, count(*) as caused from retransmissions
             where cause is not null and not new_data group by flow_id
         )
-        select retransmissions, rto_expiries, busy, flows.rwnd_limited,
-            coalesce(caused, 0) as caused, total_retrans as true_retransmissions,
+        select retransmissions - {setup} as retransmissions,
+            rto_expiries - {setup} as rto_expiries, busy, flows.rwnd_limited,
+            coalesce(caused, 0) - {setup} as caused, total_retrans as true_retransmissions,
             total_rto as true_timeouts, busy_time / 1e6 as true_busy,
             kernel_rows.rwnd_limited / 1e6 as true_rwnd_limited
         from kernel_rows join flows using (flow_id) left join with_cause using (flow_id)

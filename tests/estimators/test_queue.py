@@ -156,3 +156,32 @@ def test_no_limit_where_losses_do_not_depend_on_the_queue():
 def test_no_limit_where_nothing_arrived():
     waiting = np.linspace(1000, 16_000, 20)
     assert not queue.set_limit(np.zeros(1, PATH)[0], waiting, np.ones(20, bool))
+
+
+def test_late_acks_correct_the_clock_where_overflows_are_rare():
+    """The pace is taken for 1 % less than it is, and up to a minute of full load lies between two
+    overflows, with 30 packets waiting. By then all of these have left a link by a free clock."""
+    size, pace, limit, base_rtt, jitter = 1000, 20.0, 60_000, 100_000, 5_000.0
+    random = np.random.default_rng(2004)
+    ts, lost, ack_ts, free_at = [], [], [], 0.0
+    for _ in range(20):
+        now = max(free_at - 30 * size * pace, 0.0)
+        arrivals = [now + n * size * pace for n in range(random.integers(100, 3000))]
+        first = [now] * (0 if ts else 30)
+        for at in [*first, *arrivals, *[arrivals[-1] + 1] * 40]:
+            free_at = max(free_at, at)
+            is_lost = (free_at - at) / pace + size > limit
+            free_at += 0 if is_lost else size * pace
+            ts.append(int(at))
+            lost.append(is_lost)
+            ack_ts.append(0 if is_lost else int(free_at + base_rtt + random.exponential(jitter)))
+    n, path = len(ts), np.zeros(1, PATH)
+    path["base_rtt"], path["pace"], path["jitter"] = base_rtt, 0.99 * pace, jitter
+    path["max_rtt"] = base_rtt + limit * pace
+    ack_ts = np.maximum.accumulate(ack_ts) * ~np.array(lost)
+    traffic = link.Traffic(
+        np.array(ts), np.full(n, size), ack_ts, np.array(lost), np.zeros(n), np.zeros(n)
+    )
+    queue.fit(path, traffic, np.ones(n, bool))
+    assert path["slack"][0] == queue.SLACK_JITTERS * jitter
+    assert path["limit"][0] == pytest.approx(limit, rel=0.03)

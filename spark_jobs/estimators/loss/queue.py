@@ -27,9 +27,11 @@ MAX_ITERATIONS = 5
 MIN_GAIN = 1.0
 """Gain in log likelihood that a fit needs for another one to follow."""
 MIN_EVIDENCE = 6.0
-"""Gain in log likelihood over losses by chance that a limit needs."""
+"""Gain in log likelihood over losses by chance that a limit needs, or over a simpler clock."""
 PRIOR_WEIGHT = 10
 """Number of packets that RANDOM_LOSS is worth as a prior of the share lost."""
+SLACK_JITTERS = 2
+"""Delay of an ACK beyond which it corrects the third clock (multiple of the jitter)."""
 CLEAR_SPREADS = 2
 """Number of spreads below the limit from which on a packet clearly had room."""
 
@@ -57,8 +59,9 @@ def fit(path, traffic, known):
     losses, the path stays as it is. known bool[n]: whether the fate of each packet is known.
 
     Both the pace that the ACKs give and the pace that the losses give are tried. The clock that
-    gives the backlogs runs freely at first, and then with the limit that was fitted. If this finds
-    no limit, the clock is corrected by certain ACKs that come late by more than a base RTT.
+    gives the backlogs runs freely at first, and then with the limit that was fitted. Other clocks
+    are corrected by certain ACKs that come late by more than a base RTT, or twice the jitter. They
+    need MIN_EVIDENCE more than the clocks before them.
     """
     trial, best_path = np.empty(1, PATH), path.copy()
     downlink = true_indices(traffic.size > 0)
@@ -67,9 +70,8 @@ def fit(path, traffic, known):
     lost = traffic.lost[decided]
     best_gain = 0.0
     pace_by_losses = pace_between_losses(traffic, path[0])
-    for slack in (np.inf, path[0].base_rtt):
-        if best_gain > 0:
-            break
+    for slack in (np.inf, path[0].base_rtt, SLACK_JITTERS * path[0].jitter):
+        needed = best_gain + (MIN_EVIDENCE if best_gain > 0 else 0.0)
         for pace in (path[0].pace, pace_by_losses):
             if pace == 0:
                 continue
@@ -79,8 +81,8 @@ def fit(path, traffic, known):
             for _ in range(MAX_ITERATIONS):
                 link.replay(traffic, trial[0])
                 gain = set_limit(trial[0], traffic.backlog[decided], lost)
-                if gain > best_gain:
-                    best_gain = gain
+                if gain > needed:
+                    best_gain = needed = gain
                     best_path[0] = trial[0]
                 if gain < previous_gain + MIN_GAIN:
                     break

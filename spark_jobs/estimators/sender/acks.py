@@ -6,7 +6,15 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sender import limits, rtt_sampling, scoreboard, state, timer, window
+from spark_jobs.estimators.sender import (
+    hystart,
+    limits,
+    rtt_sampling,
+    scoreboard,
+    state,
+    timer,
+    window,
+)
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -55,6 +63,8 @@ class SackNews(NamedTuple):
     """True if one of the segments was sent only once, before the last RTO expiry."""
     d_sack_of_rto: bool
     """True if a D-SACK covers the segment that the last RTO expiry retransmitted first."""
+    d_sack_of_recovery: bool
+    """True if a D-SACK covers data that the last recovery may have retransmitted."""
 
 
 @inner
@@ -72,7 +82,7 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
     sender.ack_after_silence = (
         ack.time - max(sender.last_ack_at, sender.new_data_sent_at) > context.clock.internet_rtt
     )
-    sack_news = SackNews(np.int64(0), NONE, NONE, np.int64(0), False, False)
+    sack_news = SackNews(np.int64(0), NONE, NONE, np.int64(0), False, False, False)
     if sender.sack and ack.sack_count >= 2:
         sack_news = _read_blocks(
             sender, sent, ack.number, sack_edges[ack.sack_at : ack.sack_at + ack.sack_count]
@@ -105,10 +115,14 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
     original_arrived = (acked.original_arrived or sack_news.original_arrived) and (
         sender.sack or not acked.retransmitted
     )
-    spurious = _update_state(sender, sent, ack, duplicate, original_arrived)
+    spurious = _update_state(
+        sender, sent, ack, duplicate, original_arrived, sack_news.d_sack_of_recovery
+    )
     if sack_news.d_sack_of_rto:
         spurious |= BY_DSACK
     delivered = acked.delivered + sack_news.newly_sacked + (duplicate and not sender.sack)
+    if acked.last_sent_at != NONE and not acked.retransmitted:
+        hystart.on_rtt(sender, float(ack.time - acked.last_sent_at), ack.time)
     window.grow(sender, delivered, advanced, ack.time)
     if sender.head == sender.tail:
         scoreboard.clear(sender)
@@ -132,11 +146,13 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
 def _read_blocks(sender, sent, number, blocks):
     """Mark the segments that SACK blocks report and return SackNews."""
     newly_sacked, first_sent_at, original_arrived, d_sack_of_rto = np.int64(0), NONE, False, False
+    d_sack_of_recovery = False
     last_sent_at, flight, begin = NONE, np.int64(0), 0
     if is_d_sack(blocks, number):
         begin = 2
         low, high = unwrap(blocks[0], number), unwrap(blocks[1], number)
         d_sack_of_rto = low < sender.rto_high and sender.rto_low < high
+        d_sack_of_recovery = sender.undo_from != NONE and sender.undo_from < high
     for k in range(begin, len(blocks) - 1, 2):
         low, high = unwrap(blocks[k], number), unwrap(blocks[k + 1], number)
         count, lowest_sent_at, original, highest = scoreboard.mark_sacked(sender, sent, low, high)
@@ -155,6 +171,7 @@ def _read_blocks(sender, sent, number, blocks):
         flight,
         original_arrived,
         d_sack_of_rto,
+        d_sack_of_recovery,
     )
 
 
@@ -203,12 +220,14 @@ def _sample_access_rtt(sender, ack, acked, sack_news, clock):
 
 
 @inner
-def _update_state(sender, sent, ack, duplicate, original_arrived):
+def _update_state(sender, sent, ack, duplicate, original_arrived, d_sack):
     """Update the state after an Ack and return the evidence that the last RTO expiry was spurious.
 
-    original_arrived: data arrived that was sent but once, before the last RTO expiry.
+    original_arrived: data arrived that was sent but once, before the last RTO expiry; d_sack: a
+    D-SACK reports data of the last recovery.
     """
     spurious = np.int64(0)
+    _undo_recovery(sender, sent, ack, d_sack)
     if sender.state == LOSS:
         spurious = _update_loss_state(sender, sent, ack, duplicate, original_arrived)
     elif sender.state == RECOVERY and _is_recovery_over(sender):
@@ -265,6 +284,27 @@ def _update_loss_state(sender, sent, ack, duplicate, original_arrived):
     if sender.state == LOSS and _is_recovery_over(sender):
         sender.state = OPEN
     return spurious
+
+
+@inner
+def _undo_recovery(sender, sent, ack, d_sack):
+    """Undo the last recovery if there was no loss: segments were reordered.
+
+    D-SACKs have reported all its retransmissions, or the ACK that ends it echoes a timestamp from
+    before them (Linux, tcp_may_undo; RFC 3522).
+    """
+    if sender.undo_from == NONE:
+        return
+    is_undone = d_sack and sender.undo_count == 1
+    sender.undo_count -= d_sack and sender.undo_count > 0
+    if sender.state == RECOVERY and ack.ts_ecr != NONE and sender.undo_ts_val != NONE:
+        age = np.int32(np.uint32(ack.ts_ecr) - np.uint32(sender.undo_ts_val))
+        is_undone |= age < 0 and sender.newly_acked > 0 and _is_recovery_over(sender)
+    if is_undone:
+        window.undo(sender)
+        if sender.state == RECOVERY:
+            sender.state, sender.dup_acks = OPEN, 0
+            scoreboard.clear_lost(sender, sent)
 
 
 @inner

@@ -87,17 +87,33 @@ SENDER = np.dtype(
         ("prior_ssthresh", "f8"),
         ("decrease_factor", "f8"),
         ("cubic_since", "i8"),
+        ("cubic_last_max", "f8"),
         ("cubic_origin", "f8"),
         ("cubic_period", "f8"),
         ("cubic_friendly", "f8"),
+        ("undo_from", "i8"),
+        ("undo_count", "i8"),
+        ("undo_ts_val", "i8"),
         ("prr_delivered", "i8"),
         ("prr_out", "i8"),
         ("max_in_flight", "i8"),
         ("cwnd_full", "?"),
+        ("cwnd_was_full", "?"),
+        ("round_of_use", "i8"),
+        ("has_hystart", "?"),
+        ("slow_start_until", "f8"),
+        ("slow_start_excess", "f8"),
+        ("data_rtt_min", "f8"),
+        ("round_end", "i8"),
+        ("round_began_at", "i8"),
+        ("round_rtt_min", "f8"),
+        ("round_samples", "i8"),
+        ("train_ack_at", "i8"),
         ("in_flight_before_ack", "i8"),
         ("newly_acked", "i8"),
         ("ack_after_silence", "?"),
         ("decrease_unmeasured", "?"),
+        ("observed_cwnd", "f8"),
         ("room_time", "f8"),
         ("room_time_until", "i8"),
         ("cwnd_has_room", "?"),
@@ -188,16 +204,24 @@ The congestion window (see `window`):
   prior_cwnd, prior_ssthresh   both before the last reduction
   decrease_factor          share of the congestion window that a loss leaves
   cubic_since              when CUBIC's growth after a reduction began; or NEVER (see `window`)
-  cubic_origin             window at which CUBIC's growth is slowest: that before the reduction
+  cubic_last_max           window before the last reduction, or less (RFC 9438, 4.7); 0: none
+  cubic_origin             window at which CUBIC's growth is slowest
   cubic_period             time after which it is reached (s)
   cubic_friendly           window that Reno would have
+  undo_from                snd_una when the last recovery began, while it may be undone; or NONE
+  undo_count               its retransmissions that no D-SACK has reported
+  undo_ts_val              timestamp of the first of them; or NONE
   prr_delivered, prr_out   segments delivered and sent in this recovery (RFC 6937)
-  max_in_flight            maximum of segments in flight since the last cumulative ACK
+  max_in_flight            maximum of segments unacknowledged in this round
   cwnd_full                the congestion window was full when the server last sent
+  cwnd_was_full            it was full in this round
+  round_of_use             number whose acknowledgment ends this round; or NONE
   in_flight_before_ack     segments in flight before the last ACK
   newly_acked              segments that the last ACK acknowledged
   ack_after_silence        the last ACK came an Internet-side RTT or more after other packets
   decrease_unmeasured      no window was observed since the last loss
+  observed_cwnd            window that the last wait for an ACK showed; 0: none since the mobile's
+                           window limited the server
   room_time                how long the congestion window had room, until room_time_until (µs)
   room_time_until          end of the time that room_time covers
   cwnd_has_room            the congestion window has room now
@@ -206,6 +230,16 @@ The congestion window (see `window`):
   room_time_when_ready     room_time when the last new data could be sent (µs)
   next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
   new_data_sent_at         when the server last sent new data
+
+The end of slow start (see `hystart`):
+  has_hystart              the server's slow start may end before a loss
+  slow_start_until         congestion window at which it ended so
+  slow_start_excess        segments sent beyond the congestion window since then
+  data_rtt_min             smallest RTT of data (µs)
+  round_end                number whose acknowledgment ends the round; or NONE
+  round_began_at           when the round began
+  round_rtt_min, round_samples   smallest RTT of the round (µs); number of its samples
+  train_ack_at             the last ACK of the train that began with the round
 
 Times that are summed up:
   busy_since               since when it has data to send or in flight; or NONE

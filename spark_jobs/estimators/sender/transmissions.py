@@ -34,6 +34,7 @@ def send(sender, sent, edges, segment, context):
 
     sent: SENT[..]; edges: EDGE[..]; context: ServerContext.
     """
+    sender.max_segment = max(sender.max_segment, segment.payload_len)
     inserted = _add_unseen_segments(sender, sent, segment)
     ahead = ip_ids.ahead(segment.ip_id, sender.latest_ip_id)
     if sender.latest_ip_id < 0 or ahead > 0:
@@ -61,7 +62,6 @@ def send(sender, sent, edges, segment, context):
     ):
         cause = _retransmit_unseen_tail(sender)
     if segment.payload_len:
-        sender.max_segment = max(sender.max_segment, segment.payload_len)
         _account_new_data(sender, edges, segment, context.clock)
     is_loss_probe = _send_new(sender, sent, segment, context)
     return LOSS_PROBE if is_loss_probe else cause
@@ -190,6 +190,10 @@ def _retransmit(sender, sent, segment, clock):
             scoreboard.mark_head_lost(sender, sent)
         window.begin_recovery(sender)
     sender.prr_out += 1
+    if sender.undo_from != NONE:
+        sender.undo_count += 1
+        if sender.undo_ts_val == NONE:
+            sender.undo_ts_val = segment.ts_val
     sender.retransmitted_since_ack = True
     scoreboard.retransmit(sender, sent, segment)
     if cause != RTO_EXPIRY and cause != LOSS_PROBE:

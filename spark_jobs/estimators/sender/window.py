@@ -3,8 +3,8 @@
 Gi sees the receive window. The congestion window shows in what it lets through. It is no less than
 the maximum in flight. It is no more than what was in flight when the server waited for an ACK
 though the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681
-(slow start, congestion avoidance) or, after a reduction to 70 %, RFC 9438 (CUBIC); RFC 7661 (no
-growth while it is not used) and RFC 6937 (proportional rate reduction).
+(slow start, congestion avoidance) or, unless a loss reduced it to half, RFC 9438 (CUBIC, with
+HyStart); RFC 7661 (no growth while it is not used) and RFC 6937 (proportional rate reduction).
 
 The mobile's window holds back a segment until the server receives the ACK that makes room for it.
 The time counts from when the server sent the segment before. If the server sent that segment as
@@ -17,7 +17,7 @@ tcp_write_xmit).
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender import rtt_sampling
+from spark_jobs.estimators.sender import hystart, rtt_sampling
 from spark_jobs.estimators.sender.scoreboard import in_flight
 from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, NEVER, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
@@ -44,6 +44,9 @@ CUBIC_SCALE = 0.4
 """Growth of CUBIC's window (segments/s^3; RFC 9438, 5.1: C)."""
 CUBIC_FRIENDLY = 3 * (1 - CUBIC_DECREASE) / (1 + CUBIC_DECREASE)
 """Segments by which Reno's window grows in an RTT if it is to be as fast as CUBIC's (4.3)."""
+CUBIC_MIN_GROWTH = 0.05
+"""Share by which CUBIC's window grows in an RTT at least, until a loss shows where its growth is to
+be slowest (Linux)."""
 
 
 @inner
@@ -54,10 +57,16 @@ def initialize(sender):
     sender.prior_cwnd = sender.prior_ssthresh = 0.0
     sender.decrease_factor = CUBIC_DECREASE
     sender.cubic_since = NEVER
+    sender.cubic_last_max = 0.0
     sender.cubic_origin = sender.cubic_period = sender.cubic_friendly = 0.0
     sender.prr_delivered = sender.prr_out = 0
     sender.max_in_flight = sender.in_flight_before_ack = sender.newly_acked = 0
-    sender.cwnd_full = sender.ack_after_silence = sender.decrease_unmeasured = False
+    sender.cwnd_full = sender.cwnd_was_full = sender.ack_after_silence = False
+    sender.decrease_unmeasured = False
+    sender.observed_cwnd = 0.0
+    sender.undo_from, sender.undo_count, sender.undo_ts_val = NONE, 0, NONE
+    sender.round_of_use = NONE
+    hystart.initialize(sender)
     sender.room_time = sender.room_time_when_ready = sender.room_time_before = 0.0
     sender.room_time_until = sender.room_since = NEVER
     sender.cwnd_has_room = False
@@ -151,28 +160,46 @@ def _observe_cwnd(sender, room_offered_at, now, clock):
     """Reduce the congestion window to what was in flight, if it limited the server.
 
     It did if the mobile's window had room before the last ACK, and the server waited for this ACK.
+    Unless a loss has reduced the window, this must happen twice in a row: the ACK that made the
+    room may have been lost on the Internet side.
     """
+    if room_offered_at >= sender.last_ack_at:
+        sender.observed_cwnd = 0.0
+        return
     if sender.state != OPEN or not sender.ack_after_silence or sender.in_flight_before_ack < 1:
         return
-    if room_offered_at >= sender.last_ack_at or now - sender.last_ack_at > clock.internet_rtt:
+    if now - sender.last_ack_at > clock.internet_rtt:
         return
+    is_expected = sender.decrease_unmeasured or sender.observed_cwnd > 0
     if sender.decrease_unmeasured:
         sender.decrease_unmeasured = False
         ratio = (sender.in_flight_before_ack + 1) / max(sender.prior_cwnd, 1.0)
         is_reno = 2 * ratio < RENO_DECREASE + CUBIC_DECREASE
+        sender.has_hystart &= not is_reno
         sender.decrease_factor = RENO_DECREASE if is_reno else CUBIC_DECREASE
-    sender.cwnd = min(sender.cwnd, float(sender.in_flight_before_ack + max(sender.newly_acked, 1)))
+    observed = float(sender.in_flight_before_ack + max(sender.newly_acked, 1))
+    if is_expected:
+        sender.cwnd = min(sender.cwnd, max(observed, sender.observed_cwnd))
+    sender.observed_cwnd = observed
     sender.ack_after_silence = False
 
 
 @inner
 def update_full(sender):
-    """Update whether the congestion window is full, after new data."""
-    in_flight_now = in_flight(sender)
-    if sender.state == OPEN:
-        sender.cwnd = max(sender.cwnd, float(in_flight_now))
-    sender.max_in_flight = max(sender.max_in_flight, sender.tail - sender.head)
+    """Update whether the congestion window is full, and was in this round, after new data.
+
+    A round ends when the data is acknowledged that was sent last when the window was full (Linux,
+    tcp_cwnd_validate).
+    """
+    in_flight_now, unacked = in_flight(sender), sender.tail - sender.head
+    if sender.state == OPEN and in_flight_now > sender.cwnd:
+        hystart.on_excess(sender, in_flight_now - sender.cwnd)
+        sender.cwnd = float(in_flight_now)
     sender.cwnd_full = in_flight_now >= np.int64(sender.cwnd + 1e-6)
+    is_peak = not sender.cwnd_was_full and unacked > sender.max_in_flight
+    if sender.cwnd_full or is_peak or sender.snd_una >= sender.round_of_use:
+        sender.cwnd_was_full, sender.max_in_flight = sender.cwnd_full, unacked
+        sender.round_of_use = sender.snd_nxt
 
 
 @inner
@@ -184,16 +211,27 @@ def grow(sender, delivered, advanced, now):
     """
     if sender.state == RECOVERY:
         _reduce_rate(sender, delivered, advanced)
-    elif advanced and sender.cwnd < sender.ssthresh:
-        if sender.cwnd_full or sender.cwnd < 2 * sender.max_in_flight:
-            sender.cwnd += delivered
-    elif advanced and sender.cwnd_full:
-        if sender.cubic_origin > 0 and sender.decrease_factor == CUBIC_DECREASE:
-            _grow_by_cubic(sender, delivered, now)
-        else:
-            sender.cwnd += delivered / max(sender.cwnd, 1.0)
-    if advanced:
-        sender.max_in_flight = sender.tail - sender.head
+    elif advanced:
+        threshold = min(sender.ssthresh, sender.slow_start_until)
+        in_slow_start = sender.cwnd < threshold
+        if not sender.cwnd_was_full and not (
+            in_slow_start and sender.cwnd < 2 * sender.max_in_flight
+        ):
+            return
+        cwnd = min(sender.cwnd + delivered, threshold) if in_slow_start else sender.cwnd
+        delivered_since = delivered - (cwnd - sender.cwnd)
+        sender.cwnd = cwnd
+        if delivered_since > 0:
+            _avoid_congestion(sender, delivered_since, now)
+
+
+@inner
+def _avoid_congestion(sender, delivered, now):
+    """Let the congestion window grow outside slow start."""
+    if sender.decrease_factor == CUBIC_DECREASE:
+        _grow_by_cubic(sender, delivered, now)
+    else:
+        sender.cwnd += delivered / max(sender.cwnd, 1.0)
 
 
 @inner
@@ -202,12 +240,15 @@ def _grow_by_cubic(sender, delivered, now):
     cwnd = max(sender.cwnd, 1.0)
     if sender.cubic_since == NEVER:
         sender.cubic_since, sender.cubic_friendly = now, cwnd
-        sender.cubic_origin = max(sender.cubic_origin, cwnd)
+        sender.cubic_origin = max(sender.cubic_last_max, cwnd)
         sender.cubic_period = np.cbrt((sender.cubic_origin - cwnd) / CUBIC_SCALE)
     time = (now - sender.cubic_since + sender.min_rtt) / 1e6 - sender.cubic_period
     target = min(sender.cubic_origin + CUBIC_SCALE * time**3, 1.5 * cwnd)
     sender.cubic_friendly += CUBIC_FRIENDLY * delivered / cwnd
-    sender.cwnd = max(cwnd + max(target - cwnd, 0.0) * delivered / cwnd, sender.cubic_friendly)
+    growth = max(target - cwnd, 0.0)
+    if sender.cubic_last_max == 0:
+        growth = max(growth, CUBIC_MIN_GROWTH * cwnd)
+    sender.cwnd = max(cwnd + growth * delivered / cwnd, sender.cubic_friendly)
 
 
 @inner
@@ -228,6 +269,8 @@ def _reduce_rate(sender, delivered, advanced):
 def begin_recovery(sender):
     """Reduce the windows after a loss that ACKs showed."""
     _reduce_ssthresh(sender)
+    sender.undo_from, sender.undo_count, sender.undo_ts_val = sender.snd_una, 0, NONE
+    sender.observed_cwnd = 0.0
     sender.prr_delivered = sender.prr_out = 0
     sender.decrease_unmeasured = True
     _reduce_rate(sender, 1, False)
@@ -242,21 +285,26 @@ def reduce_to_one(sender, repeated):
     if not repeated:
         _reduce_ssthresh(sender)
     sender.cwnd = 1.0
+    sender.undo_from = NONE
+    sender.cubic_last_max = 0.0  # RFC 9438, 4.8
+    hystart.restart(sender)
 
 
 @inner
 def _reduce_ssthresh(sender):
-    sender.prior_cwnd, sender.prior_ssthresh = sender.cwnd, sender.ssthresh
-    converges = sender.cwnd < sender.cubic_origin  # RFC 9438, 4.7
-    sender.cubic_origin = sender.cwnd * ((1 + CUBIC_DECREASE) / 2 if converges else 1.0)
+    sender.prior_cwnd, sender.prior_ssthresh = np.floor(sender.cwnd + 1e-6), sender.ssthresh
+    converges = sender.prior_cwnd < sender.cubic_last_max  # RFC 9438, 4.7
+    sender.cubic_last_max = sender.prior_cwnd * ((1 + CUBIC_DECREASE) / 2 if converges else 1.0)
     sender.cubic_since = NEVER
-    sender.ssthresh = max(sender.cwnd * sender.decrease_factor, 2.0)
+    sender.ssthresh = max(np.floor(sender.prior_cwnd * sender.decrease_factor), 2.0)
 
 
 @inner
 def undo(sender):
     """Restore both windows: there was no loss (RFC 4015)."""
     sender.cwnd, sender.ssthresh = max(sender.cwnd, sender.prior_cwnd), sender.prior_ssthresh
+    sender.undo_from = NONE
+    sender.decrease_unmeasured = False
 
 
 @inner
