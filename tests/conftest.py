@@ -19,6 +19,7 @@ import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
 from schemas import FROM_ZEEK_LOGS, QUIC_FLOWS, Table
+from spark_jobs.engine.processes import compile_functions
 from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs.flows import publish_flows
@@ -110,6 +111,13 @@ LONGEST = (
 
 
 @pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile all functions before several workers start: each would compile them for itself."""
+    is_controller = not hasattr(config, "workerinput")
+    if is_controller and getattr(config.option, "numprocesses", None):
+        compile_functions()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with LONGEST. Without zeek, skip one of its tests and deselect the others: one line
     says so."""

@@ -26,40 +26,58 @@ def number_by_connection(
 
     Only the IDs to the mobile change; a packet with RST keeps its ID.
     """
-    pair = connections.user.astype(np.int64) << 32 | connections.server
-    shared = servers["ids_in_order"] & ~servers["ids_exclusive"]
-    chosen = np.isin(pair, pair[shared])
+    host = connections.user.astype(np.int64) << 32 | connections.server
+    chosen = np.isin(host, host[servers["ids_in_order"] & ~servers["ids_exclusive"]])
     if not chosen.any():
         return segments, servers
-    connection = np.repeat(np.arange(len(pair)), np.diff(connections.first))
-    sent = segments.downlink & (segments.tcp_flags & RST == 0)
-    at = np.flatnonzero(chosen[connection] & sent)
-    at = at[np.lexsort((segments.place[at], pair[connection[at]]))]
-    _, of_pair = np.unique(pair[connection[at]], return_inverse=True)
-    step = np.diff(segments.ip_id[at], prepend=segments.ip_id[at[:1]]).astype(np.int16)
-    step[_begins(of_pair)] = 0
-    sequence = np.cumsum(step, dtype=np.int64)  # also across pairs: only differences count
-    order = np.lexsort((sequence, of_pair))
-    at, of_pair = at[order], of_pair[order]
-    missing = np.diff(sequence[order], prepend=0) - 1
-    missing[_begins(of_pair)] = 0
-    count = np.bincount(of_pair)
-    counts_host = np.bincount(of_pair, np.maximum(missing, 0)) <= MAX_MISSING_SHARE * count
-    counts_host[of_pair[missing < 0]] = False
-    counts_host[of_pair[np.argsort(order)][np.abs(step.astype(np.int64)) >= MAX_REORDERING]] = False
-    missing[connection[at] != np.roll(connection[at], 1)] = 0
-    own = np.lexsort((np.arange(len(at)), connection[at]))
-    at, advance = at[own], missing[own] + 1
-    number = np.cumsum(advance)
-    begins = _begins(connection[at])
-    number -= np.repeat((number - advance)[begins], np.diff(np.flatnonzero(begins), append=len(at)))
-    counted = counts_host[of_pair[own]]
-    ip_id = segments.ip_id.copy()
-    ip_id[at[counted]] = number[counted].astype(np.uint16)
-    out = servers.copy()
+    of_segment = np.repeat(np.arange(len(host)), np.diff(connections.first))
+    at = np.flatnonzero(chosen[of_segment] & segments.downlink & (segments.tcp_flags & RST == 0))
+    at = at[np.lexsort((segments.place[at], host[of_segment[at]]))]
+    _, pair = np.unique(host[of_segment[at]], return_inverse=True)
+    order, missing, counts_pair = _read_counters(segments.ip_id[at], pair)
+    at = at[order]
+    number = _numbers(of_segment[at], missing)
+    ip_id, out = segments.ip_id.copy(), servers.copy()
+    ip_id[at[counts_pair]] = number[counts_pair].astype(np.uint16)
     for name in ("ids_in_order", "ids_exclusive"):
-        out[name][connection[at[counted]]] = True
+        out[name][of_segment[at[counts_pair]]] = True
     return segments._replace(ip_id=ip_id), out
+
+
+def _read_counters(
+    ip_id: np.ndarray, pair: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (order, missing, counts_pair) of n packets by user and server (pair), and time.
+
+    order: int64[n], their indices by pair and ID.
+    missing: int64[n], the number of IDs that are missing before each, in this order.
+    counts_pair: bool[n], whether the IDs of its pair count the pair's packets alone.
+    """
+    begins = _begins(pair)
+    step = np.diff(ip_id, prepend=ip_id[:1]).astype(np.int16).astype(np.int64)
+    step[begins] = 0
+    sequence = np.cumsum(step)
+    order = np.lexsort((sequence, pair))  # pairs stay where they are
+    missing = np.diff(sequence[order], prepend=0) - 1
+    missing[begins] = 0
+    total = np.bincount(pair, np.maximum(missing, 0))
+    counts_pair = total <= MAX_MISSING_SHARE * np.bincount(pair)
+    counts_pair[pair[(missing < 0) | (np.abs(step) >= MAX_REORDERING)]] = False
+    return order, missing, counts_pair[pair]
+
+
+def _numbers(connection: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Return the packets' numbers in their connections, from 1, int64[n].
+
+    A missing ID counts if the packet before it is of the same connection.
+    """
+    advance = 1 + missing * (connection == np.roll(connection, 1))
+    own = np.argsort(connection, kind="stable")
+    total, begins = np.cumsum(advance[own]), _begins(connection[own])
+    before = (total - advance[own])[begins]
+    out = np.empty(len(own), np.int64)
+    out[own] = total - before[np.cumsum(begins) - 1]
+    return out
 
 
 def _begins(codes: np.ndarray) -> np.ndarray:

@@ -23,11 +23,12 @@ Between them it is an eighth of the smallest RTT (µs).
 MAX_ACK_GAP_US = 2_000
 """Maximum time between the ACKs of a train (µs)."""
 MAX_ACK_DELAY_US = 1_000
-"""Time by which a train must last longer than half of the smallest RTT, twice (µs)."""
+"""Twice the time by which a train must last longer than half of the smallest RTT (µs)."""
 MAX_EXCESS = 0.1
-"""Segments beyond the congestion window that a server with HyStart may have in flight in all.
+"""Segments that a server with HyStart may send beyond the congestion window after slow start.
 
-As a share of the congestion window when slow start ended: the times at Gi are not the server's.
+As a share of the congestion window when slow start ended. Some are, because the times at Gi are not
+the server's.
 """
 
 

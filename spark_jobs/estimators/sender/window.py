@@ -45,8 +45,7 @@ CUBIC_SCALE = 0.4
 CUBIC_FRIENDLY = 3 * (1 - CUBIC_DECREASE) / (1 + CUBIC_DECREASE)
 """Segments by which Reno's window grows in an RTT if it is to be as fast as CUBIC's (4.3)."""
 CUBIC_MIN_GROWTH = 0.05
-"""Share by which CUBIC's window grows in an RTT at least, until a loss shows where its growth is to
-be slowest (Linux)."""
+"""Minimum share by which CUBIC's window grows in an RTT until a loss sets its origin (Linux)."""
 
 
 @inner
