@@ -110,7 +110,6 @@ LONGEST = (
 """Files that take longest. They begin first, so that no process is alone with one at the end."""
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Compile all functions before several workers start: each would compile them for itself."""
     is_controller = not hasattr(config, "workerinput")
@@ -118,6 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
         compile_functions()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with LONGEST. Without zeek, skip one of its tests and deselect the others: one line
     says so."""

@@ -159,8 +159,8 @@ def test_no_limit_where_nothing_arrived():
 
 
 def test_late_acks_correct_the_clock_where_overflows_are_rare():
-    """The pace is taken for 1 % less than it is, and up to a minute of full load lies between two
-    overflows, with 30 packets waiting. By then all of these have left a link by a free clock."""
+    """The measured pace is 1 % too fast. Up to a minute of full load lies between two
+    overflows, while 30 packets wait. A clock that nothing corrects says that they have left."""
     size, pace, limit, base_rtt, jitter = 1000, 20.0, 60_000, 100_000, 5_000.0
     random = np.random.default_rng(2004)
     ts, lost, ack_ts, free_at = [], [], [], 0.0
