@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import WorkItem
     from spark_jobs.warehouse.files import Written
 
-FORMAT = 28
+FORMAT = 29
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.

@@ -392,3 +392,12 @@ def test_sender_that_waits_for_window_room_has_no_lost_tail(window, kinds):
     pushed = frozenset({"PSH", "ACK"})
     lines = [replace(p, flags=pushed) if p.data and p.us != T else p for p in lines]
     assert [kind for kind, _ in losses(lines)] == kinds
+
+
+def test_first_packet_is_no_retransmission_if_its_id_is_small():
+    """A counter may begin anywhere; d1 is the answer to the request, 2 s later."""
+    at = {n: 3 * SECOND * n for n in (1, 2, 3)}
+    answers = [replace(sent(at[n], n), id=6 + n) for n in at]
+    acks = [acked(at[n] + RTT_US + SLOT_US, n) for n in at]
+    rows = tables([*opened(), *answers, *acks])
+    assert (rows["flows"][0]["retransmissions"], rows["retransmissions"]) == (0, [])

@@ -24,12 +24,6 @@ MAX_ACK_GAP_US = 2_000
 """Maximum time between the ACKs of a train (µs)."""
 MAX_ACK_DELAY_US = 1_000
 """Twice the time by which a train must last longer than half of the smallest RTT (µs)."""
-MAX_EXCESS = 0.1
-"""Segments that a server with HyStart may send beyond the congestion window after slow start.
-
-As a share of the congestion window when slow start ended. Some are, because the times at Gi are not
-the server's.
-"""
 
 
 @inner
@@ -42,7 +36,6 @@ def initialize(sender):
 @inner
 def restart(sender):
     """Look for the end of slow start again, after an RTO expiry."""
-    sender.slow_start_excess = 0.0
     sender.slow_start_until = INFINITE_SSTHRESH
     sender.data_rtt_min = np.inf
     sender.round_end = NONE
@@ -74,16 +67,3 @@ def on_rtt(sender, rtt, now):
         ends |= sender.round_rtt_min > sender.data_rtt_min + increase
     if ends:
         sender.slow_start_until = sender.cwnd
-
-
-@inner
-def on_excess(sender, excess):
-    """Give HyStart up if the server has sent much more than if it had ended slow start.
-
-    excess: number of segments in flight above the congestion window.
-    """
-    if sender.slow_start_until == INFINITE_SSTHRESH:
-        return
-    sender.slow_start_excess += excess
-    if sender.slow_start_excess > max(MAX_EXCESS * sender.slow_start_until, 2.0):
-        sender.has_hystart, sender.slow_start_until = False, INFINITE_SSTHRESH

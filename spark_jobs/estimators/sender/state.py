@@ -102,7 +102,6 @@ SENDER = np.dtype(
         ("round_of_use", "i8"),
         ("has_hystart", "?"),
         ("slow_start_until", "f8"),
-        ("slow_start_excess", "f8"),
         ("data_rtt_min", "f8"),
         ("round_end", "i8"),
         ("round_began_at", "i8"),
@@ -234,7 +233,6 @@ The congestion window (see `window`):
 The end of slow start (see `hystart`):
   has_hystart              the server's slow start may end before a loss
   slow_start_until         congestion window at which it ended so
-  slow_start_excess        segments sent beyond the congestion window since then
   data_rtt_min             smallest RTT of data (µs)
   round_end                number whose acknowledgment ends the round; or NONE
   round_began_at           when the round began

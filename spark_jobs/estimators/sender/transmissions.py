@@ -36,7 +36,9 @@ def send(sender, sent, edges, segment, context):
     """
     sender.max_segment = max(sender.max_segment, segment.payload_len)
     inserted = _add_unseen_segments(sender, sent, segment)
-    ahead = ip_ids.ahead(segment.ip_id, sender.latest_ip_id)
+    ahead = np.int64(0)
+    if sender.latest_ip_id >= 0:
+        ahead = ip_ids.ahead(segment.ip_id, sender.latest_ip_id)
     if sender.latest_ip_id < 0 or ahead > 0:
         sender.latest_ip_id = segment.ip_id
     unseen = ahead - 1 - inserted if sender.ids_exclusive else np.int64(0)

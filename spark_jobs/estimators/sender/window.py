@@ -192,7 +192,6 @@ def update_full(sender):
     """
     in_flight_now, unacked = in_flight(sender), sender.tail - sender.head
     if sender.state == OPEN and in_flight_now > sender.cwnd:
-        hystart.on_excess(sender, in_flight_now - sender.cwnd)
         sender.cwnd = float(in_flight_now)
     sender.cwnd_full = in_flight_now >= np.int64(sender.cwnd + 1e-6)
     is_peak = not sender.cwnd_was_full and unacked > sender.max_in_flight
