@@ -10,6 +10,9 @@ NETWORKS := infra/networks.toml
 PORT := 8088
 SIZES := 10 40 160 400
 
+# Python keeps the libraries' byte code. Without it, each process compiles them again for 3 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
