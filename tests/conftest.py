@@ -274,7 +274,7 @@ def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
             done(item, results[-1])
         return results
 
-    for job in ("ingest", "leases", "flows"):
+    for job in ("ingest", "leases", "flows", "plot"):
         patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
 
 

@@ -23,7 +23,12 @@ from spark_jobs.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-TASK_MODULES = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
+TASK_MODULES = (
+    "spark_jobs.capture.front_end",
+    "spark_jobs.capture.columns",
+    "spark_jobs.compiled.ready",
+    "spark_jobs.tables.day_tables",
+)
 """Modules that tasks import when they run, but commands do not need."""
 
 

@@ -79,12 +79,17 @@ def publish_flows(
             if not tasks:
                 publish(day)
         if any(items.values()):
-            from spark_jobs.tables.day_tables import make_flows
-
             all_items = [item for tasks in items.values() for item in tasks]
-            run_tasks(make_flows, all_items, "flows", on_task_done)
+            run_tasks(_make_flows, all_items, "flows", on_task_done)
     warehouse.update_views()
     return flow_counts
+
+
+def _make_flows(item: WorkItem) -> dict[str, Written]:
+    # Imported here, because only the workers need the estimators.
+    from spark_jobs.tables.day_tables import make_flows
+
+    return make_flows(item)
 
 
 def _facts(warehouse: Warehouse, network: Network, day: date) -> DayFacts:

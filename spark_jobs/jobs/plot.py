@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.report.build import fingerprint_inputs, write_page
+from spark_jobs.tables.day_plan import item_of_user
 from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
     from spark_jobs.figures.examples.page import Example
+    from spark_jobs.report.connection import Connection
+    from spark_jobs.tables.day_plan import WorkItem
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
@@ -50,10 +54,9 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     from plotly.offline import get_plotlyjs
 
     from spark_jobs.report.connection import read_connections
-    from spark_jobs.report.plot_page import page_of, shared_script_name
+    from spark_jobs.report.templates import shared_script_name
 
     script = folder / PLOTS / shared_script_name()
-    written = [script]
     try:
         script.parent.mkdir(exist_ok=True)
     except OSError as error:
@@ -62,9 +65,36 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         write_page(get_plotlyjs(), script)
     keys = {(e.network, e.date, e.flow_id) for e in examples}
     flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
-    for connection in read_connections(warehouse, sorted(flow_ids), sorted(days)):
-        page = script.with_name(plot_file_name(connection.flow["flow_id"]))
-        # A held day may have other flows than those that its marts were made from.
-        with suppress(UserError):
-            written.append(write_page(page_of(warehouse, connection, script.name), page))
-    return written
+    pages = [
+        _Page(item, connection, script)
+        for connection in read_connections(warehouse, sorted(flow_ids), sorted(days))
+        if (item := _item_of(warehouse, connection))
+    ]
+    written = run_tasks(_draw, pages, "pages of connections")
+    return [script, *(path for path in written if path)]
+
+
+class _Page(NamedTuple):
+    """Page of a connection to draw, beside the script of Plotly; item: reads its packets."""
+
+    item: WorkItem
+    connection: Connection
+    script: Path
+
+
+def _item_of(warehouse: Warehouse, connection: Connection) -> WorkItem | None:
+    flow = connection.flow
+    # A held day may have other flows than those that its marts were made from.
+    with suppress(UserError):
+        return item_of_user(warehouse, flow["network"], flow["date"], flow["user"])
+    return None
+
+
+def _draw(page: _Page) -> Path | None:
+    """Write a page and return its path, or None if its packets are gone."""
+    # Imported here, because only the workers need the estimators.
+    from spark_jobs.report.plot_page import page_of_item
+
+    text = page_of_item(page.item, page.connection, page.script.name)
+    name = plot_file_name(page.connection.flow["flow_id"])
+    return write_page(text, page.script.with_name(name)) if text else None

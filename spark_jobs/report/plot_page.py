@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs, get_plotlyjs_version
+from plotly.offline import get_plotlyjs
 
 from schemas import FLOWS
 from spark_jobs.errors import UserError
@@ -15,17 +15,13 @@ from spark_jobs.report.connection_packets import ConnectionPackets, packets_of
 from spark_jobs.report.plot import MAX_DRAWN, figure, first_direction, limit_legend, thinning_notes
 from spark_jobs.report.templates import compressed, templates
 from spark_jobs.report.why import explanation
-from spark_jobs.tables.day_tables import read_user
+from spark_jobs.tables.day_plan import WorkItem, item_of_user
+from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.warehouse.store import Warehouse
 
 BUTTONS = "toImage zoom2d pan2d zoomIn2d zoomOut2d resetScale2d"
 DIRECTIONS = {"down": "to the mobile", "up": "from the mobile"}
 FOLDER = Path(__file__).parent
-
-
-def shared_script_name() -> str:
-    """Return the file name of Plotly's script that pages in one folder share."""
-    return f"plotly-{get_plotlyjs_version()}.min.js"
 
 
 def page_of(warehouse: Warehouse, connection: Connection, shared_script: str = "") -> str:
@@ -34,11 +30,21 @@ def page_of(warehouse: Warehouse, connection: Connection, shared_script: str = "
     Raises UserError if its packets are gone.
     """
     flow = connection.flow
-    partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
-    exchange = packets_of(partition, connection) if partition else None
-    if exchange is None:
+    item = item_of_user(warehouse, flow["network"], flow["date"], flow["user"])
+    text = page_of_item(item, connection, shared_script) if item else None
+    if text is None:
         raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
-    return page(connection, exchange, shared_script)
+    return text
+
+
+def page_of_item(item: WorkItem, connection: Connection, shared_script: str) -> str | None:
+    """Return a connection's page as HTML; None if the item has no packets of it.
+
+    item: reads the packets of the connection's user. shared_script: see page.
+    """
+    partition = read_partition(item)
+    exchange = packets_of(partition, connection) if partition else None
+    return page(connection, exchange, shared_script) if exchange else None
 
 
 def page(connection: Connection, packets: ConnectionPackets, shared_script: str = "") -> str:

@@ -96,7 +96,7 @@ class Site:
             return self._search({name: values[0] for name, values in parse_qs(query).items()})
         if match := CONNECTION.fullmatch(path):
             return self._connection(match[1], match[2], int(match[3]))
-        from spark_jobs.report.plot_page import shared_script_name
+        from spark_jobs.report.templates import shared_script_name
 
         if path == f"/{shared_script_name()}":
             from plotly.offline import get_plotlyjs
@@ -117,7 +117,8 @@ class Site:
 
     def _connection(self, network: str, day: str, flow_id: int) -> Answer:
         from spark_jobs.report.connection import read_connections
-        from spark_jobs.report.plot_page import page_of, shared_script_name
+        from spark_jobs.report.plot_page import page_of
+        from spark_jobs.report.templates import shared_script_name
 
         place = (network, _date(day))
         found = []

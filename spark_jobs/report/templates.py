@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from plotly.offline import get_plotlyjs_version
 
 
 @cache
@@ -13,6 +14,11 @@ def templates() -> Environment:
     """Return the Jinja environment with the pages' templates."""
     loader = FileSystemLoader(Path(__file__).parent)
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+
+
+def shared_script_name() -> str:
+    """Return the file name of Plotly's script that pages in one folder share."""
+    return f"plotly-{get_plotlyjs_version()}.min.js"
 
 
 def compressed(script: str) -> str:

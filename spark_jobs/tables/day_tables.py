@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from schemas import APPLICATION_LOG, LEASES
 from spark_jobs.capture.columns import DAY_US
 from spark_jobs.engine.memory import use_system_memory_pool
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.links import HOUR_US
-from spark_jobs.tables.day_plan import WorkItem, item_of_user, midnight_us
+from spark_jobs.tables.day_plan import WorkItem, midnight_us
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.users.packets import Span, read_packets
 from spark_jobs.warehouse.files import TableWriter, Written, sort_rows
-from spark_jobs.warehouse.store import Warehouse
 
 
 def make_flows(item: WorkItem) -> dict[str, Written]:
@@ -34,12 +31,6 @@ def make_flows(item: WorkItem) -> dict[str, Written]:
                 writer.write_table(sort_rows(table, rows))
             written[table.name] = writer.written
     return written
-
-
-def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:
-    """Return the UserPartition of one user, read as for the day's flows; None without packets."""
-    item = item_of_user(warehouse, network, day, user)
-    return read_partition(item) if item else None
 
 
 def read_partition(item: WorkItem) -> UserPartition | None:

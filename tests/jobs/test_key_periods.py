@@ -29,7 +29,8 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
-from spark_jobs.tables.day_tables import read_user
+from spark_jobs.tables.day_plan import item_of_user
+from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
@@ -145,6 +146,10 @@ def test_no_pseudonym_appears_on_two_days(both):
     assert len(users[0] & users[1]) > 10
 
 
+def _packets_of(warehouse, network, day, user):
+    return read_partition(item_of_user(warehouse, network, day, user)).packets
+
+
 def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
     both, monkeypatch, tmp_path
 ):
@@ -152,15 +157,15 @@ def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
     rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
     user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
     (mine,) = user_keys(other).for_day(BEFORE).translate([user], user_keys(network))
-    whole = read_user(lasting, network.name, BEFORE, mine)
-    with_key = read_user(warehouse, other.name, BEFORE, user)
-    assert with_key.packets.ts.tolist() == whole.packets.ts.tolist()
-    assert with_key.packets.ts.max() > MIDNIGHT * 1_000_000
+    whole = _packets_of(lasting, network.name, BEFORE, mine)
+    with_key = _packets_of(warehouse, other.name, BEFORE, user)
+    assert with_key.ts.tolist() == whole.ts.tolist()
+    assert with_key.ts.max() > MIDNIGHT * 1_000_000
     monkeypatch.delenv(SECRET_VARIABLE)
     monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
-    without = read_user(warehouse, other.name, BEFORE, user)
-    assert 0 < len(without.packets.ts) < len(with_key.packets.ts)
-    assert without.packets.ts.max() < MIDNIGHT * 1_000_000
+    without = _packets_of(warehouse, other.name, BEFORE, user)
+    assert 0 < len(without.ts) < len(with_key.ts)
+    assert without.ts.max() < MIDNIGHT * 1_000_000
 
 
 def test_logs_of_both_days_join_one_connection(network, tmp_path):

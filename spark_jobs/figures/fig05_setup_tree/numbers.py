@@ -63,12 +63,7 @@ NUMBERS = Numbers(
     {"area": AREA, "background": BACKGROUND},
     counts={"flows": ("set-ups", "flows")},
 )  # fmt: skip
-"""Numbers of the set-ups of a node; shares of all set-ups are those of `share_of_all`."""
-
-
-def share_of_all(where: str) -> Numbers:
-    """Return the share of the set-ups that meet a condition."""
-    return Numbers(MART, [Ratio("share", "share of set-ups", f"if({where}, flows, 0)")])
+"""Numbers of the set-ups of a node; shares of all set-ups are those of SHARES."""
 
 
 @dataclass(frozen=True)
@@ -143,3 +138,12 @@ TREE = Node(
         ),
     ),
 )
+
+SHARES = Numbers(
+    MART,
+    [
+        Ratio(node.where, "share of set-ups", f"if({node.where}, flows, 0)")
+        for node, _ in TREE.with_levels()
+    ],
+)
+"""The share of the set-ups in each node, named by its condition."""

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, TREE, Node, share_of_all
+from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, SHARES, TREE, Node
 from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.numbers import Row
 from spark_jobs.figures.page_elements import FONT, NumberTable, Section, figure_html
 from spark_jobs.figures.selection import Selection
 
@@ -39,7 +40,8 @@ class PlacedNode:
 
 def sections(selection: Selection) -> list[Section]:
     """Return the tree as a drawing and as a table."""
-    numbers = {node.where: _by_network(selection, node) for node, _ in TREE.with_levels()}
+    shares = SHARES.rows(selection, "network")
+    numbers = {node.where: _by_network(selection, node, shares) for node, _ in TREE.with_levels()}
     tree = _prune(TREE, numbers)
     names = [network.name for network in selection.networks]
     height = HEAD + LINE * len(names) + 8
@@ -111,15 +113,15 @@ ByNode = dict[str, dict[str, NodeNumbers]]
 """By a node's condition and network."""
 
 
-def _by_network(selection: Selection, node: Node) -> dict[str, NodeNumbers]:
-    """Return a node's numbers by network."""
+def _by_network(selection: Selection, node: Node, shares: list[Row]) -> dict[str, NodeNumbers]:
+    """Return a node's numbers by network; shares: the rows of SHARES by network."""
     found = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
     inside = {
         row["network"]: row for row in replace(NUMBERS, where=node.where).rows(selection, "network")
     }
-    for share in share_of_all(node.where).rows(selection, "network"):
+    for share in shares:
         name = share["network"]
-        texts, values = [share.text("share")], [share.value_text("share")]
+        texts, values = [share.text(node.where)], [share.value_text(node.where)]
         if node is TREE:
             texts = values = [PERCENT.text(1)]
         if name in inside:
