@@ -46,6 +46,9 @@ slow: .venv/ready ## Run all tests, also the long ones and the studies
 compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 30 to 60 minutes
 	@$(RUN) pytest -sv tests/compose/check_stack.py
 
+wheel: .venv/ready ## Build a wheel for this platform and version of Python, with compiled estimators: build/*.whl
+	@GISCOPE_MACHINE_CODE=$$($(RUN) python -m spark_jobs.engine) $(UV) build -q --wheel --out-dir build
+
 kubernetes-check: .venv/ready ## Render the charts of Airflow and Superset with infra/kubernetes, and check the manifests
 	@$(RUN) python -m tests.kubernetes_check
 

@@ -1,8 +1,10 @@
 """Versions of the code, as hashes of its files, and the folder of its compiled functions."""
 
 import os
+import sys
 from functools import cache
 from hashlib import blake2b
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -13,6 +15,8 @@ COMPILED_PREFIX = "numba-"
 """Prefix of the names of folders with compiled functions."""
 ENTRIES = ROOT / "spark_jobs" / "compiled" / "entries.jsonl"
 """File that lists the functions to compile (see compiled/entries.py)."""
+MACHINE_CODE = ROOT / "spark_jobs" / "machine_code"
+"""Folder with all compiled functions, which a wheel or an image may have (see docs/deploy.md)."""
 
 
 @cache
@@ -31,8 +35,26 @@ def version(*rooms: str) -> str:
 
 @cache
 def compiled_folder() -> Path:
-    """Return the folder of compiled functions: NUMBA_CACHE_DIR, or one for these very sources."""
+    """Return the folder of compiled functions.
+
+    This is NUMBA_CACHE_DIR; or MACHINE_CODE if it was made of these very sources, with these
+    versions of Python and Numba; or else a folder for them in the user's cache.
+    """
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"])
+    if complete_marker(MACHINE_CODE).exists():
+        return MACHINE_CODE
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "giscope" / f"{COMPILED_PREFIX}{version(*COMPILED_ROOMS)}"
+    return caches / "giscope" / f"{COMPILED_PREFIX}{_compiled_version()}"
+
+
+def complete_marker(folder: Path) -> Path:
+    """Return the file that says that a folder has all compiled functions of these sources."""
+    return folder / f"complete-{_compiled_version()}"
+
+
+@cache
+def _compiled_version() -> str:
+    """Return a hash of the sources with compiled functions, and of what compiles them."""
+    parts = version(*COMPILED_ROOMS), sys.implementation.cache_tag, metadata.version("numba")
+    return blake2b("-".join(map(str, parts)).encode(), digest_size=8).hexdigest()

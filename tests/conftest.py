@@ -28,6 +28,9 @@ from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
+from spark_jobs.tables.day_plan import item_of_user
+from spark_jobs.tables.day_tables import read_partition
+from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.warehouse.store import Warehouse
 
 os.environ["GISCOPE_KEY"] = "".join(f"{byte:02x}" for byte in range(32))
@@ -276,6 +279,12 @@ def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
 
     for job in ("ingest", "leases", "flows", "plot"):
         patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+
+
+def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:
+    """Return a user's packets, read as for the day's flows; None without any."""
+    item = item_of_user(warehouse, network, day, user)
+    return read_partition(item) if item else None
 
 
 def count(warehouse: Warehouse, what: str = "packets") -> int:

@@ -2,7 +2,8 @@
 
 Compiled functions are kept on disk, for all copies of the same sources. If several processes need
 the same function at the same time, one compiles it and the others wait for it. The module `entries`
-compiles all functions before the first is needed.
+compiles all functions before the first is needed. They run on every processor of the architecture,
+so that hosts can share them, and a wheel or an image can bring them.
 
 To Numba, a literal that is passed as an argument has a type of its own, and Numba compiles the
 function once more for it. So an argument of a large function is np.int64(0), not 0.
@@ -23,6 +24,8 @@ from spark_jobs.sources import COMPILED_ROOMS, compiled_folder, version
 
 config: Any = numba.config
 config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())
+config.CPU_NAME = config.CPU_NAME or "generic"
+config.CPU_FEATURES = config.CPU_FEATURES or ""
 with suppress(OSError):
     os.utime(config.CACHE_DIR)  # shows that the folder is in use
 
@@ -37,6 +40,11 @@ class _OfSources(UserProvidedCacheLocator):
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
         self._cache_path = str(Path(config.CACHE_DIR, py_func.__module__))
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder. One that exists may be read-only, as that of a wheel."""
+        if not Path(self._cache_path).is_dir():
+            super().ensure_cache_path()
 
     def get_source_stamp(self) -> str:
         """Return a hash of all sources with compiled functions."""
@@ -81,11 +89,12 @@ class _CompiledOnce(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save the compiled function and release the lock."""
+        """Save the compiled function, if the disk can be written, and release the lock."""
         try:
             if not data.target_context.enable_nrt:
                 _reject_arrays(data)
-            super().save_overload(sig, data)
+            with suppress(OSError):
+                super().save_overload(sig, data)
         finally:
             self.unlock()
 

@@ -11,11 +11,9 @@ from concurrent.futures import Executor, as_completed
 from contextlib import suppress
 from pathlib import Path
 
-from spark_jobs.sources import COMPILED_PREFIX, COMPILED_ROOMS, ENTRIES, compiled_folder, version
+from spark_jobs.sources import COMPILED_PREFIX, ENTRIES, compiled_folder, complete_marker
 
 PROGRESS = "giscope: compiling the estimators, once: {} of {}"
-COMPLETE = "complete"
-"""Prefix of the name of a file that says that all functions of these sources are compiled."""
 MAX_UNUSED_S = 30 * 86400
 """Time after its last use when a folder with functions of other sources is removed."""
 
@@ -25,7 +23,7 @@ def compile_once(executor: Executor) -> None:
 
     Does nothing if the compiled functions cannot be stored.
     """
-    marker = compiled_folder() / f"{COMPLETE}-{version(*COMPILED_ROOMS)}"
+    marker = complete_marker(compiled_folder())
     if marker.exists() or not _may_write(marker.parent):
         return
     _remove_unused(marker.parent)

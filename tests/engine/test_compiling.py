@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +13,14 @@ import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from spark_jobs.engine import compiling
-from spark_jobs.sources import ENTRIES, compiled_folder
+from spark_jobs.sources import ENTRIES, compiled_folder, complete_marker
 
+PROGRAM = (
+    "import numpy as np\n"
+    "from spark_jobs.compiled.arrays import true_indices as f\n"
+    "print(f(np.array([False, True])))"
+)
+UV = shutil.which("uv") or ROOT / ".tools/bin/uv"
 OF = len(ENTRIES.read_text().splitlines())
 DAY_S = 86400
 
@@ -40,25 +47,53 @@ def test_compiling_is_announced_once(caches: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == said.format(0, OF) + said.format(OF, OF)
 
 
+def _printed(root: Path, program: str = PROGRAM, **settings: object) -> str:
+    """Run a program with the sources in `root`, and return what it and Numba printed."""
+    found = {"NUMBA_DEBUG_CACHE": "1", "PYTHONPATH": root, **settings}
+    command = [sys.executable, "-c", program]
+    environment = os.environ | {name: str(value) for name, value in found.items()}
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
 def test_copies_of_the_same_sources_share_what_is_compiled(tmp_path: Path):
     """Otherwise each copy would be compiled for a minute. Other sources are compiled anew."""
-    caches = {"NUMBA_CACHE_DIR": str(tmp_path / "caches"), "NUMBA_DEBUG_CACHE": "1"}
-    program = "import numpy as np\nfrom spark_jobs.compiled.arrays import true_indices as f\n"
     said = []
     for name, change in (("first", ""), ("second", ""), ("changed", "# changed\n")):
         for package in ("schemas", "spark_jobs"):
             shutil.copytree(ROOT / package, tmp_path / name / package)
         with (tmp_path / name / "spark_jobs/estimators/pages.py").open("a") as file:
             file.write(change)
-        command = [sys.executable, "-c", f"{program}print(f(np.array([False, True])))"]
-        environment = {**os.environ, **caches, "PYTHONPATH": str(tmp_path / name)}
-        done = subprocess.run(
-            command,
-            cwd=tmp_path / name, env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert done.stdout.endswith("[1]\n")
-        said.append("data saved" in done.stdout)
+        printed = _printed(tmp_path / name, NUMBA_CACHE_DIR=tmp_path / "caches")
+        assert printed.endswith("[1]\n")
+        said.append("data saved" in printed)
     assert said == [True, False, True]
+
+
+def test_functions_that_a_wheel_brings_are_not_compiled(tmp_path: Path):
+    """It brings the one function that was compiled here, and is for this platform alone."""
+    brought, caches = tmp_path / "brought", tmp_path / "caches"
+    _printed(ROOT, NUMBA_CACHE_DIR=brought)
+    complete_marker(brought).touch()
+    subprocess.run(
+        [UV, "build", "-q", "--wheel", "--out-dir", tmp_path],
+        cwd=ROOT, env=os.environ | {"GISCOPE_MACHINE_CODE": str(brought)}, check=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    assert not wheel.name.endswith("-none-any.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    printed = _printed(tmp_path / "installed", XDG_CACHE_HOME=caches)
+    assert printed.endswith("[1]\n")
+    assert "data loaded" in printed
+    assert "data saved" not in printed
+    assert not caches.exists()
+
+
+def test_a_function_that_cannot_be_stored_still_runs(tmp_path: Path):
+    no_bytes = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    assert _printed(ROOT, no_bytes + PROGRAM, NUMBA_CACHE_DIR=tmp_path).endswith("[1]\n")
+    assert [*tmp_path.rglob("*.nbc")] == []
 
 
 def test_functions_of_other_sources_are_removed_when_unused_for_a_month(caches: Path):
@@ -88,7 +123,7 @@ def test_a_first_run_compiles_all_before_its_tasks(tmp_path: Path):
     said = [_run(tmp_path / name, environment) for name in ("first", "second")]
     start, end = (f"giscope: compiling the estimators, once: {n} of {OF}" for n in (0, OF))
     assert said == [[start, end], []]
-    (complete,) = (tmp_path / "caches").rglob(f"{compiling.COMPLETE}-*")
+    (complete,) = (tmp_path / "caches").rglob("complete-*")
     made = [
         p
         for p in complete.parent.rglob("*.nbc")

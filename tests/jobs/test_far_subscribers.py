@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from capture_files import Frame, pcap
 from command import giscope as run
-from conftest import NOON
+from conftest import NOON, read_user
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from test_owners import embedded, teredo
@@ -24,7 +24,6 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.tables.day_tables import read_user
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 from capture_files import Frame, pcap
-from conftest import CAPTURES, NETWORKS_FILE
+from conftest import CAPTURES, NETWORKS_FILE, read_user
 from many_days import moved
 from test_pseudonyms import OTHER, SECRET, subscribers
 from test_sessions import conn, download, request
@@ -29,8 +29,6 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
-from spark_jobs.tables.day_plan import item_of_user
-from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
@@ -146,10 +144,6 @@ def test_no_pseudonym_appears_on_two_days(both):
     assert len(users[0] & users[1]) > 10
 
 
-def _packets_of(warehouse, network, day, user):
-    return read_partition(item_of_user(warehouse, network, day, user)).packets
-
-
 def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
     both, monkeypatch, tmp_path
 ):
@@ -157,15 +151,15 @@ def test_a_users_packets_are_whole_with_the_key_and_end_at_midnight_without(
     rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
     user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
     (mine,) = user_keys(other).for_day(BEFORE).translate([user], user_keys(network))
-    whole = _packets_of(lasting, network.name, BEFORE, mine)
-    with_key = _packets_of(warehouse, other.name, BEFORE, user)
-    assert with_key.ts.tolist() == whole.ts.tolist()
-    assert with_key.ts.max() > MIDNIGHT * 1_000_000
+    whole = read_user(lasting, network.name, BEFORE, mine)
+    with_key = read_user(warehouse, other.name, BEFORE, user)
+    assert with_key.packets.ts.tolist() == whole.packets.ts.tolist()
+    assert with_key.packets.ts.max() > MIDNIGHT * 1_000_000
     monkeypatch.delenv(SECRET_VARIABLE)
     monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
-    without = _packets_of(warehouse, other.name, BEFORE, user)
-    assert 0 < len(without.ts) < len(with_key.ts)
-    assert without.ts.max() < MIDNIGHT * 1_000_000
+    without = read_user(warehouse, other.name, BEFORE, user)
+    assert 0 < len(without.packets.ts) < len(with_key.packets.ts)
+    assert without.packets.ts.max() < MIDNIGHT * 1_000_000
 
 
 def test_logs_of_both_days_join_one_connection(network, tmp_path):

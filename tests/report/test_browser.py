@@ -2,11 +2,13 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from conftest import CHROMIUM
 from playwright.sync_api import Browser, Page
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import plot
@@ -131,8 +133,15 @@ def test_connection_is_drawn_and_zooms_in_and_out_again(browser, drawn_flow, wid
     page.wait_for_function(f"({RANGES})[0][1] < {whole[0][1]} * 0.6")
     low, high = page.evaluate(RANGES)[0]
     assert high - low == pytest.approx((whole[0][1] - whole[0][0]) / 4, rel=0.05)
-    page.mouse.dblclick(graph["x"] + graph["width"] * 0.6, height)
-    page.wait_for_function(f"Math.abs(({RANGES})[0][1] - {whole[0][1]}) < 1e-6")
+    for _ in range(10):  # on a busy machine the page may see two single clicks
+        page.mouse.dblclick(graph["x"] + graph["width"] * 0.6, height)
+        with suppress(PageTimeoutError):
+            page.wait_for_function(
+                f"Math.abs(({RANGES})[0][1] - {whole[0][1]}) < 1e-6", timeout=PATIENCE_MS / 10
+            )
+            break
+    else:
+        pytest.fail("a double click does not show all again")
     assert wrong == []
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import read_user
 from packet_script import Packet, partition
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
@@ -19,7 +20,6 @@ from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connect
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
 from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
-from spark_jobs.tables.day_tables import read_user
 from spark_jobs.tables.registry import ROWS
 
 SECOND = 1_000_000

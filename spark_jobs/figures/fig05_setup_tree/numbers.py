@@ -63,7 +63,7 @@ NUMBERS = Numbers(
     {"area": AREA, "background": BACKGROUND},
     counts={"flows": ("set-ups", "flows")},
 )  # fmt: skip
-"""Numbers of the set-ups of a node; shares of all set-ups are those of SHARES."""
+"""Numbers of the set-ups of a node; shares of all set-ups are the page's own."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,3 @@ TREE = Node(
         ),
     ),
 )
-
-SHARES = Numbers(
-    MART,
-    [
-        Ratio(node.where, "share of set-ups", f"if({node.where}, flows, 0)")
-        for node, _ in TREE.with_levels()
-    ],
-)
-"""The share of the set-ups in each node, named by its condition."""

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, SHARES, TREE, Node
+from spark_jobs.figures.fig05_setup_tree.mart import MART
+from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, TREE, Node
 from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
-from spark_jobs.figures.numbers import Row
+from spark_jobs.figures.numbers import Numbers, Ratio, Row
 from spark_jobs.figures.page_elements import FONT, NumberTable, Section, figure_html
 from spark_jobs.figures.selection import Selection
 
@@ -24,6 +25,14 @@ DIFFERENCES = (
     "that only refuses sends no other packet to compare with, so another device may have sent an "
     "RST from the server's address."
 )
+SHARES = Numbers(
+    MART,
+    [
+        Ratio(node.where, "share of set-ups", f"if({node.where}, flows, 0)")
+        for node, _ in TREE.with_levels()
+    ],
+)
+"""The share of the set-ups in each node, named by its condition."""
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 """Sizes in px; LINE: height of a network's line, HEAD: of the node's name."""
 
