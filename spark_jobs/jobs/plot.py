@@ -66,20 +66,24 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     keys = {(e.network, e.date, e.flow_id) for e in examples}
     flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
     pages = [
-        _Page(item, connection, script)
+        _Page(item, connection, script.name)
         for connection in read_connections(warehouse, sorted(flow_ids), sorted(days))
         if (item := _item_of(warehouse, connection))
     ]
-    written = run_tasks(_draw, pages, "pages of connections")
-    return [script, *(path for path in written if path)]
+    written = [script]
+    for page, text in zip(pages, run_tasks(_draw, pages, "pages of connections"), strict=True):
+        if text:
+            path = script.with_name(plot_file_name(page.connection.flow["flow_id"]))
+            written.append(write_page(text, path))
+    return written
 
 
 class _Page(NamedTuple):
-    """Page of a connection to draw, beside the script of Plotly; item: reads its packets."""
+    """Page of a connection to draw; item: reads its packets; script: file of Plotly's script."""
 
     item: WorkItem
     connection: Connection
-    script: Path
+    script: str
 
 
 def _item_of(warehouse: Warehouse, connection: Connection) -> WorkItem | None:
@@ -90,11 +94,14 @@ def _item_of(warehouse: Warehouse, connection: Connection) -> WorkItem | None:
     return None
 
 
-def _draw(page: _Page) -> Path | None:
-    """Write a page and return its path, or None if its packets are gone."""
+def _draw(page: _Page) -> str | None:
+    """Return a page as HTML, or None if its packets are gone or cannot be read.
+
+    The command's own process writes it: another host may not have the page's folder.
+    """
     # Imported here, because only the workers need the estimators.
     from spark_jobs.report.plot_page import page_of_item
 
-    text = page_of_item(page.item, page.connection, page.script.name)
-    name = plot_file_name(page.connection.flow["flow_id"])
-    return write_page(text, page.script.with_name(name)) if text else None
+    with suppress(UserError):
+        return page_of_item(*page)
+    return None
