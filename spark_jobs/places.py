@@ -137,15 +137,18 @@ class ObjectPath(PurePosixPath):
                 for meta in page:
                     yield meta["path"][prefix_length:], _status(meta)
 
-    def open(self, mode: str = "rb", buffering: int = READ_BUFFER_BYTES) -> BinaryIO:
+    def open(
+        self, mode: str = "rb", buffering: int = READ_BUFFER_BYTES, size: int | None = None
+    ) -> BinaryIO:
         """Open the object for reading, or a new object, which exists once the file is closed.
 
-        buffering: 0 to read no more bytes than are asked for.
+        buffering: 0 to read no more bytes than are asked for. size: the object's, if it is known;
+        otherwise the store is asked.
         """
         if mode == "wb":
             return cast(BinaryIO, _Writer(self))
         assert mode == "rb"
-        raw = _Reader(self)
+        raw = _Reader(self, self.stat().st_size if size is None else size)
         return cast(BinaryIO, io.BufferedReader(raw, buffering) if buffering else raw)
 
     def read_bytes(self) -> bytes:
@@ -337,8 +340,8 @@ class _Reader(io.RawIOBase):
     meanwhile.
     """
 
-    def __init__(self, path: ObjectPath):
-        self._path, self._size, self._position = path, path.stat().st_size, 0
+    def __init__(self, path: ObjectPath, size: int):
+        self._path, self._size, self._position = path, size, 0
         self._thread_local = local()
 
     def readable(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections import Counter
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,14 @@ from test_warehouse import countries, publish
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import ConflictError, path_of, tag_of, write_if_unchanged
+from spark_jobs.places import (
+    ConflictError,
+    ObjectPath,
+    Status,
+    path_of,
+    tag_of,
+    write_if_unchanged,
+)
 from spark_jobs.report.build import REPORT
 from spark_jobs.warehouse import compaction, orphans
 from spark_jobs.warehouse.database import CATALOG
@@ -92,6 +100,21 @@ def test_units_are_published_whole_and_shown(bucket, uri, store):
     )
     shown = catalog.load_table("giscope.networks").scan().to_arrow()
     assert shown["country"].to_pylist() == ["CC"]
+
+
+def test_a_connection_asks_once_for_the_size_of_a_file(bucket, monkeypatch):
+    publish(Warehouse(bucket / "w"), "AA", "BB")
+    asked, stat = Counter(), ObjectPath.stat
+
+    def counting(path: ObjectPath) -> Status:
+        asked[path.key] += 1
+        return stat(path)
+
+    monkeypatch.setattr(ObjectPath, "stat", counting)
+    connection = Warehouse(bucket / "w").connect()
+    for _ in range(3):
+        assert len(connection.sql("from networks").fetchall()) == 2
+    assert {*asked.values()} == {1}
 
 
 def test_unpublished_files_of_a_failed_change_are_removed(bucket):
