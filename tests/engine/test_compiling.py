@@ -7,6 +7,7 @@ import sys
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,10 @@ def test_copies_of_the_same_sources_share_what_is_compiled(tmp_path: Path):
 
 
 def test_functions_that_a_wheel_brings_are_not_compiled(tmp_path: Path):
-    """It brings the one function that was compiled here, and is for this platform alone."""
+    """It brings the one function that was compiled here.
+
+    It is for this platform alone, and asks for the Numba that compiled it.
+    """
     brought, caches = tmp_path / "brought", tmp_path / "caches"
     _printed(ROOT, NUMBA_CACHE_DIR=brought)
     complete_marker(brought).touch()
@@ -83,6 +87,8 @@ def test_functions_that_a_wheel_brings_are_not_compiled(tmp_path: Path):
     (wheel,) = tmp_path.glob("*.whl")
     assert not wheel.name.endswith("-none-any.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    (metadata,) = (tmp_path / "installed").glob("*.dist-info/METADATA")
+    assert f"Requires-Dist: numba=={version('numba')}\n" in metadata.read_text()
     printed = _printed(tmp_path / "installed", XDG_CACHE_HOME=caches)
     assert printed.endswith("[1]\n")
     assert "data loaded" in printed
