@@ -47,7 +47,8 @@ compose-test: .venv/ready ## Start docker-compose.yml for real, and check what r
 	@$(RUN) pytest -sv tests/compose/check_stack.py
 
 wheel: .venv/ready ## Build a wheel for this platform and version of Python, with compiled estimators: build/*.whl
-	@GISCOPE_MACHINE_CODE=$$($(RUN) python -m spark_jobs.engine) $(UV) build -q --wheel --out-dir build
+	@folder=$$($(RUN) python -m spark_jobs.engine) && \
+	GISCOPE_MACHINE_CODE=$$folder $(UV) build -q --wheel --out-dir build
 
 kubernetes-check: .venv/ready ## Render the charts of Airflow and Superset with infra/kubernetes, and check the manifests
 	@$(RUN) python -m tests.kubernetes_check

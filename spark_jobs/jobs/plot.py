@@ -87,9 +87,9 @@ class _Page(NamedTuple):
 
 
 def _item_of(warehouse: Warehouse, connection: Connection) -> WorkItem | None:
+    """Return what reads the packets of a connection's user; None if they are gone or unknown."""
     flow = connection.flow
-    # A held day may have other flows than those that its marts were made from.
-    with suppress(UserError):
+    with suppress(UserError):  # the catalog was rebuilt, and the day's flows not made again
         return item_of_user(warehouse, flow["network"], flow["date"], flow["user"])
     return None
 

@@ -1,6 +1,7 @@
 """The first run compiles what tasks need, and says so."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,22 @@ def test_a_function_that_cannot_be_stored_still_runs(tmp_path: Path):
     no_bytes = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
     assert _printed(ROOT, no_bytes + PROGRAM, NUMBA_CACHE_DIR=tmp_path).endswith("[1]\n")
     assert [*tmp_path.rglob("*.nbc")] == []
+
+
+def test_a_wheel_is_refused_where_no_function_can_be_stored(tmp_path: Path):
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.engine"],
+        cwd=ROOT, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(
+        rf"giscope: {tmp_path}/file/giscope/numba-\w+: cannot store the compiled estimators there: "
+        "set NUMBA_CACHE_DIR to a folder that you may write\n",
+        done.stderr,
+    )
 
 
 def test_functions_of_other_sources_are_removed_when_unused_for_a_month(caches: Path):
