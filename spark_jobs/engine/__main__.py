@@ -10,8 +10,8 @@ if __name__ == "__main__":
     folder = compiled_folder()
     if not complete_marker(folder).exists():
         print(
-            f"giscope: {folder}: cannot store the compiled estimators there: set NUMBA_CACHE_DIR to "
-            "a folder that you may write",
+            f"giscope: {folder}: cannot store the compiled estimators there: set NUMBA_CACHE_DIR "
+            "to a folder that you may write",
             file=sys.stderr,
         )
         sys.exit(2)
