@@ -44,8 +44,13 @@ def compiled_folder() -> Path:
         return Path(os.environ["NUMBA_CACHE_DIR"])
     if complete_marker(MACHINE_CODE).exists():
         return MACHINE_CODE
+    return cache_folder() / f"{COMPILED_PREFIX}{_compiled_version()}"
+
+
+def cache_folder() -> Path:
+    """Return giscope's folder in the user's cache: what is there can be made again."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "giscope" / f"{COMPILED_PREFIX}{_compiled_version()}"
+    return caches / "giscope"
 
 
 def complete_marker(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +24,10 @@ PUBLISHED = "published_"
 """Prefix of the name of a view without held days."""
 CHECKS = "quality"
 """The view of the checks that hold days."""
-DESCRIPTION = "giscope.description"
-"""The table, in the file of the views, with their description."""
+SCHEMA = "giscope"
+"""The schema, in the file of the views, with their description and what names their files."""
+DESCRIPTION = f"{SCHEMA}.description"
+"""The table with the description of the views."""
 FORMAT = 2
 """The format of descriptions. Raise it if View, Files or Column change."""
 QUOTED_WILDCARDS = str.maketrans({character: f"[{character}]" for character in "*?["})
@@ -102,28 +104,51 @@ def folders(views: Iterable[View]) -> list[str]:
 
 def create_views(
     connection: duckdb.DuckDBPyConnection, views: Iterable[View], with_comments: bool = True
-) -> set[str]:
-    """Create the views, and those without held days; return their names.
+) -> None:
+    """Create the views, and those without held days, in one transaction; see view_statements."""
+    connection.begin()
+    for statement in view_statements(views, query_of, with_comments):
+        connection.execute(statement)
+    connection.commit()
 
-    All are made in one transaction, because each transaction waits for the disk. Without the view
-    of the checks, there are no views without held days. with_comments: comment on tables and
-    columns, which takes most of the time.
+
+def view_statements(
+    views: Iterable[View], rows_of: Callable[[View], str], with_comments: bool = True
+) -> Iterator[str]:
+    """Yield the statements that create the views, and those without held days.
+
+    Without the view of the checks, there are no views without held days. rows_of: returns the query
+    of a view's rows. with_comments: comment on tables and columns, which takes most of the time.
     """
     views = [*views]
-    queries = [(view, query_of(view)) for view in views]
+    queries = [(view, rows_of(view)) for view in views]
     if any(view.name == CHECKS for view in views):
         queries += [
             (_published(view), published_query(view.name))
             for view in views
             if has_days(view.name, (column.name for column in view.partitions))
         ]
-    connection.begin()
     for view, query in queries:
-        connection.execute(f"create view {identifier(view.name)} as {query}")
+        yield f"create view {identifier(view.name)} as {query}"
         if with_comments:
-            connection.execute(";".join(_comments(view)))
-    connection.commit()
-    return {view.name for view, _ in queries}
+            yield ";".join(_comments(view))
+
+
+def files_statement(view: View) -> str:
+    """Return the statement that makes the query of query_of the one that files_query_of names."""
+    return f"create or replace macro {_files_macro(view)} as table {query_of(view)}"
+
+
+def files_query_of(view: View) -> str:
+    """Return the query that reads the files of the last files_statement.
+
+    A view of it, and the view's comments, stay if other files take the place of these.
+    """
+    return f"from {_files_macro(view)}"
+
+
+def _files_macro(view: View) -> str:
+    return f"{SCHEMA}.{identifier(view.name)}()"
 
 
 def _published(view: View) -> View:
@@ -184,9 +209,7 @@ def _read(view: View, paths: list[str], layout: str, renamed: Iterable[Sequence[
 
 
 def write_description(connection: duckdb.DuckDBPyConnection, description: Description) -> None:
-    """Store the description in a database."""
-    schema = DESCRIPTION.partition(".")[0]
-    connection.execute(f"create schema {schema}")
+    """Store the description in a database that has SCHEMA."""
     connection.execute(
         f"create table {DESCRIPTION} as select $1 as format, $2 as content",
         [FORMAT, json.dumps(description)],

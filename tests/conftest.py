@@ -261,12 +261,6 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     run_in_this_process(monkeypatch)
 
 
-@pytest.fixture
-def views_without_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the comments out of views: they take most of the time of update_views."""
-    monkeypatch.setattr("spark_jobs.view_sql._comments", lambda view: iter(()))
-
-
 def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Run tasks one after the other, without processes of their own."""
 

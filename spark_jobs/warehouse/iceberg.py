@@ -8,11 +8,13 @@ in the manifests and not in the files, as Iceberg allows for identity partitions
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from itertools import count, pairwise
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -144,17 +146,24 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
     metadata = _with_present_columns(table, before) if before else _new_metadata(table, folder)
     properties = dict(update.properties.items() - metadata.properties.items())
     expired = _expired_snapshots(metadata, update)
-    if metadata is before and not (update.changes or properties or expired):
+    is_changed = update.changes or properties or expired
+    if metadata is before and not is_changed:
         return WrittenMetadata(update.location or "", [])
-    after = update_table_metadata(
-        metadata,
-        (
-            SetPropertiesUpdate(updates={**PROPERTIES, **properties}),
-            *_snapshot_updates(metadata, folder, update),
-            *([RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})] if expired else []),
-        ),
-        metadata_location=update.location,
-    )
+    after = metadata
+    if before or is_changed:
+        after = update_table_metadata(
+            metadata,
+            (
+                SetPropertiesUpdate(updates={**PROPERTIES, **properties}),
+                *_snapshot_updates(metadata, folder, update),
+                *(
+                    [RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})]
+                    if expired
+                    else []
+                ),
+            ),
+            metadata_location=update.location,
+        )
     location = f"{folder}/metadata/{_next_version(update.location):05d}-{uuid4()}.metadata.json"
     ToOutputFile.table_metadata(after, PathFile(location))
     unneeded = _unneeded_files(update, before, after) if before else set()
@@ -166,7 +175,13 @@ def _next_version(location: str | None) -> int:
 
 
 def _new_metadata(table: Table, folder: str) -> TableMetadata:
-    """Return the metadata of a table without snapshots."""
+    """Return the metadata of a new table without snapshots."""
+    own = {"location": folder, "table_uuid": uuid4(), "last_updated_ms": int(time.time() * 1000)}
+    return _metadata_without_snapshots(table).model_copy(update=own)
+
+
+@cache
+def _metadata_without_snapshots(table: Table) -> TableMetadata:
     schema = schema_of(table)
     fields = [
         PartitionField(
@@ -177,10 +192,9 @@ def _new_metadata(table: Table, folder: str) -> TableMetadata:
         )
         for n, column in enumerate(table.partitions)
     ]
-    properties = {**_name_mapping(table, schema), "comment": f"one row is {table.row}"}
-    return new_table_metadata(
-        schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, folder, properties
-    )
+    comment = {"comment": f"one row is {table.row}"}
+    properties = {**PROPERTIES, **_name_mapping(table, schema), **comment}
+    return new_table_metadata(schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, "", properties)
 
 
 def _with_present_columns(table: Table, metadata: TableMetadata) -> TableMetadata:
@@ -198,6 +212,7 @@ def _with_present_columns(table: Table, metadata: TableMetadata) -> TableMetadat
     return transaction.table_metadata
 
 
+@cache
 def schema_of(table: Table) -> Schema:
     """Return the Iceberg schema of a table, its partition columns first.
 

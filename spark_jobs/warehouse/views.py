@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +17,9 @@ from schemas import PARTITION_COLUMNS, Table
 from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs import view_sql
-from spark_jobs.errors import UserError
+from spark_jobs.errors import FullDiskError, UserError
 from spark_jobs.places import in_object_store
+from spark_jobs.sources import cache_folder
 from spark_jobs.view_sql import (
     CHECKS,
     PUBLISHED,
@@ -23,10 +28,13 @@ from spark_jobs.view_sql import (
     Files,
     View,
     quoted_path,
+    read_description,
     write_description,
 )
+from spark_jobs.warehouse.disk import replacing
 from spark_jobs.warehouse.files import read_metadata
 from spark_jobs.warehouse.targets import stored_form
+from spark_jobs.warehouse.units import fingerprint
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,19 +93,57 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
 
     roots = [file for files in tables.values() for file in files[:1]]
     views = [view_of(*item) for item in tables.items()]
+    path.write_bytes(_views_without_files((*tables,)))
     try:
         with duckdb.connect(path) as connection:
             register_object_store(connection, *roots)
-            names = view_sql.create_views(connection, views)
+            connection.begin()
+            for view in views:
+                connection.execute(view_sql.files_statement(view))
             networks = connection.execute("select network, country from networks order by all")
-            write_description(connection, Description(dict(networks.fetchall()), views))
-        with duckdb.connect(path, read_only=True) as connection:
-            found = connection.execute("select view_name from duckdb_views() where not internal")
-            created = {name for (name,) in found.fetchall()}
+            description = Description(dict(networks.fetchall()), views)
+            write_description(connection, description)
+            connection.commit()
+        is_written = json.dumps(read_description(path)) == json.dumps(description)
     except duckdb.Error as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
-    if created != names:
+    if not is_written:
         raise UserError(f"{path}: cannot be written completely: is its disk full?")
+
+
+@cache
+def _views_without_files(tables: tuple[Table, ...]) -> bytes:
+    """Return a DuckDB database with views of these tables that read no files yet.
+
+    It is made once and kept in the user's cache, because comments on all columns take long.
+    """
+    import duckdb
+
+    views = [view_of(table, []) for table in tables]
+    statements = [
+        f"create schema {view_sql.SCHEMA}",
+        *map(view_sql.files_statement, views),
+        *view_sql.view_statements(views, view_sql.files_query_of),
+    ]
+    stamp = fingerprint(statements, duckdb.__version__)
+    kept = cache_folder() / "views"
+    with suppress(OSError, UnicodeDecodeError):
+        head, _, found = kept.read_bytes().partition(b"\n")
+        if head.decode() == f"{stamp} {fingerprint(found)}":
+            return found
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "views"
+        with duckdb.connect(path) as connection:
+            connection.begin()
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+        made = path.read_bytes()
+    with suppress(OSError, FullDiskError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(kept, len(made)) as temporary:
+            temporary.write_bytes(f"{stamp} {fingerprint(made)}\n".encode() + made)
+    return made
 
 
 def view_of(table: Table, files: Iterable[Path]) -> View:

@@ -188,7 +188,7 @@ def names(root: Path, network: str, column: str = "server", table: str = "packet
     return {name for (name,) in Warehouse(root).connect(query).execute(query).fetchall()}
 
 
-pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.mark.parametrize("pseudonyms", ["keyed", "prefix"])

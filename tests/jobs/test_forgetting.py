@@ -54,7 +54,7 @@ USER, OTHER, SERVER = "10.64.0.1", "10.64.0.2", "198.51.100.1"
 OF_BB = "10.128.0.1"
 """A subscriber of bb-gprs, where that has prefixes of its own."""
 
-pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def put(

@@ -33,7 +33,7 @@ PIECES = 5
 HEADER = 24
 MIDNIGHT = NOON + 12 * 3600
 
-pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture(scope="module")

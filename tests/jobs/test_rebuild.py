@@ -19,7 +19,6 @@ from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 
 FILES = "--networks", str(NETWORKS_FILE)
-pytestmark = pytest.mark.usefixtures("views_without_comments")
 
 
 def run(root: Path, captures: Path) -> None:

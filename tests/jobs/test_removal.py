@@ -28,7 +28,7 @@ NETWORK = "aa-gprs"
 BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]
 
 
-pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ CONNECTIONS = 400
 """So that some of their packets are in the capture's sample."""
 PLAIN = FILE.replace('access = "lte"', 'access = "lte"\npseudonyms = "none"')
 
-pytestmark = pytest.mark.usefixtures("in_this_process", "views_without_comments")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def values(root: Path) -> set[str]:

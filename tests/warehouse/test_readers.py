@@ -16,8 +16,6 @@ from spark_jobs.engine.spark_sql import register
 from spark_jobs.warehouse.storage import VERSIONS, VIEWS
 from spark_jobs.warehouse.store import Warehouse
 
-pytestmark = pytest.mark.usefixtures("views_without_comments")
-
 ROUNDS = 40
 PAUSE_S = 0.02
 """How long a reader waits between two questions, so that the job that publishes gets a core."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_warehouse import countries, data_files, publish
 
-from schemas import LEASES
+from schemas import LEASES, NETWORKS
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.sources import version
 from spark_jobs.warehouse.database import CATALOG
@@ -20,7 +20,7 @@ from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import VIEW_SOURCES, Warehouse
 from spark_jobs.warehouse.units import Unit, content_of
-from spark_jobs.warehouse.views import sql_type, view_of
+from spark_jobs.warehouse.views import _views_without_files, sql_type, view_of
 
 EARLIER = date(2004, 3, 1)
 DAYS = [EARLIER + timedelta(days=n) for n in range(1, 5)]
@@ -63,6 +63,25 @@ def test_every_view_and_column_has_a_comment(demo):
             for column in (*table.partitions, *table.columns)
             if name.removeprefix("published_") in (*published, name)
         }
+
+
+@pytest.mark.parametrize("kept", [b"", b"\xff nonsense\n", "damaged", "folder"])
+def test_views_that_the_cache_does_not_keep_well_are_made_again(tmp_path, monkeypatch, kept):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    make, cached = _views_without_files.__wrapped__, tmp_path / "giscope/views"
+    made = make((NETWORKS,))
+    good = cached.read_bytes()
+    assert make((NETWORKS,)) == made
+    if kept == "folder":
+        cached.unlink()
+        cached.mkdir()
+    else:
+        cached.write_bytes(good[:-1] + b"!" if kept == "damaged" else kept)
+    made = make((NETWORKS,))
+    (tmp_path / "views").write_bytes(made)
+    with duckdb.connect(tmp_path / "views") as connection:
+        assert connection.execute("from networks").fetchall() == []
+    assert kept == "folder" or cached.read_bytes().endswith(made)
 
 
 def test_a_connection_has_comments_for_queries_that_read_them(demo):
