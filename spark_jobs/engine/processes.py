@@ -84,16 +84,17 @@ def _pool() -> ProcessPoolExecutor:
         os.environ.setdefault(name, value)
     context = get_context("forkserver")
     imported = [name for name in sys.modules if name.startswith("spark_jobs.")]
-    context.set_forkserver_preload([*imported, *TASK_MODULES])
+    context.set_forkserver_preload(["spark_jobs.engine.uncollected", *imported, *TASK_MODULES])
     return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _start_worker)
 
 
 def _start_worker() -> None:
     """Let a worker exit when its parent dies or when the user presses Ctrl-C.
 
-    What is imported stays, so the garbage collector need not look at it again and again.
+    What is imported stays, so the garbage collector never looks at it.
     """
     gc.freeze()
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_exit_with_parent, daemon=True).start()
 
