@@ -989,6 +989,13 @@ def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) ->
         raise UserError(*lines)
 
 
+def command() -> None:
+    """Run the command in a process of its own."""
+    from spark_jobs.engine import lean  # noqa: F401
+
+    main()
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     try:

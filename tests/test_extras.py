@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import GISCOPE, ROOT
 from many_days import write_captures
 
 OPTIONAL = {"pyspark", "psycopg", "obstore", "fsspec", "pandas"}
@@ -57,6 +57,17 @@ def test_a_run_in_a_folder_asks_for_no_optional_package(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "w/report.html").exists()
     assert set((tmp_path / "asked").read_text().split()) <= {"pandas"}
+
+
+def test_no_process_of_giscope_imports_pandas(tmp_path):
+    """PyArrow would, where it is installed, in every process."""
+    networks = write_captures(tmp_path, 1, 1)
+    run = ("run", "--warehouse", tmp_path / "w", "--networks", networks, tmp_path / "captures")
+    command = [sys.executable, "-X", "importtime", GISCOPE, *map(str, run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"pyarrow.compute", "spark_jobs.tables.day_tables"} <= imported
+    assert "pandas.core" not in imported
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from numba.core.registry import cpu_target
 
 MATRICES = "scipy.linalg"
-"""What Numba looks for to multiply matrices, which no function here does.
+"""A module with which Numba multiplies matrices, which no function here does.
 
 Its import would take as long as that of Numba.
 """

@@ -84,7 +84,7 @@ def _pool() -> ProcessPoolExecutor:
         os.environ.setdefault(name, value)
     context = get_context("forkserver")
     imported = [name for name in sys.modules if name.startswith("spark_jobs.")]
-    context.set_forkserver_preload(["spark_jobs.engine.uncollected", *imported, *TASK_MODULES])
+    context.set_forkserver_preload(["spark_jobs.engine.lean", *imported, *TASK_MODULES])
     return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _start_worker)
 
 
@@ -94,7 +94,6 @@ def _start_worker() -> None:
     What is imported stays, so the garbage collector never looks at it.
     """
     gc.freeze()
-    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_exit_with_parent, daemon=True).start()
 

@@ -121,7 +121,10 @@ def in_capture_order(groups: Iterable[RowGroup]) -> list[RowGroup]:
 
 
 def read_columns(groups: Iterable[RowGroup], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of each row group of packets, all rows of it."""
+    """Yield some columns of each row group of packets, all rows of it.
+
+    Of the table's sparse columns, only those that the file has.
+    """
     stored = stored_names(PACKETS.name, columns)
     for path, groups_of_file in groupby(groups, attrgetter("path")):
         with open_parquet(
@@ -129,7 +132,8 @@ def read_columns(groups: Iterable[RowGroup], columns: Sequence[str]) -> Iterator
         ) as file:
             for group in groups_of_file:
                 rows = file.read_row_group(group.number, columns=stored, use_threads=False)
-                yield with_columns(rows, PACKETS, columns)
+                lacking = {*PACKETS.sparse} - {*rows.column_names}
+                yield with_columns(rows, PACKETS, [c for c in columns if c not in lacking])
 
 
 def read_between(

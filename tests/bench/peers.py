@@ -65,13 +65,16 @@ def packets_of(warehouse: Warehouse, network: Network) -> int:
 
 
 class Task(NamedTuple):
-    """A task of the flows job: the packets of its connections, and the time that it takes (s)."""
+    """A task of the flows job: the packets of its connections, if they are counted, and the time
+    that it takes (s)."""
 
     packets: int
     seconds: float
 
 
-def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
+def make_all_flows(
+    warehouse: Warehouse, network: Network, count_packets: bool = False
+) -> list[Task]:
     """Every table of the connections of every day, written and deleted."""
     tasks = []
     for day in sorted(days_with_packets(warehouse, network.name)):
@@ -81,7 +84,7 @@ def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
                 written = make_flows(item)
                 seconds = time.perf_counter() - begun
                 packets = 0
-                if FLOWS.name in written:
+                if count_packets and FLOWS.name in written:
                     path = item.targets[FLOWS.name].path
                     rows = pq.read_table(path, columns=PACKETS_OF_FLOWS)
                     packets = sum(pc.sum(column).as_py() for column in rows.columns)

@@ -90,7 +90,7 @@ def run(capture: Path, folder: Path) -> None:
     warehouse = Warehouse(folder / capture.stem)
     begun = time.perf_counter()
     ingest_all(warehouse, network, capture)
-    tasks = make_all_flows(warehouse, network)
+    tasks = make_all_flows(warehouse, network, count_packets=True)
     seconds = time.perf_counter() - begun
     packets = packets_of(warehouse, network)
     longest = max(tasks, key=lambda task: task.seconds)
