@@ -43,6 +43,8 @@ READS_ALL_TABLES = re.compile(
     re.IGNORECASE,
 )
 """Words of queries that read all tables, or tables that they do not name."""
+NOT_KEPT = OSError, RuntimeError, UnicodeDecodeError, FullDiskError
+"""Errors of a cache that cannot be read or written; RuntimeError: the user has no home."""
 OWNER = PARTITION_COLUMNS[0]
 """The column with the network to which a row belongs, and so to which country."""
 SQL_TYPES = {
@@ -91,8 +93,8 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
 
     roots = [file for files in tables.values() for file in files[:1]]
     views = [view_of(*item) for item in tables.items()]
-    path.write_bytes(_views_without_files((*tables,)))
     try:
+        path.write_bytes(_views_without_files((*tables,)))
         with duckdb.connect(path) as connection:
             register_object_store(connection, *roots)
             connection.begin()
@@ -122,9 +124,8 @@ def _views_without_files(tables: tuple[Table, ...]) -> bytes:
         *view_sql.view_statements(views, view_sql.files_query_of),
     ]
     stamp = fingerprint(statements, duckdb.__version__)
-    kept = cache_folder() / "views"
-    with suppress(OSError, UnicodeDecodeError):
-        head, _, found = kept.read_bytes().partition(b"\n")
+    with suppress(*NOT_KEPT):
+        head, _, found = _kept_views().read_bytes().partition(b"\n")
         if head.decode() == f"{stamp} {fingerprint(found)}":
             return found
     with tempfile.TemporaryDirectory() as folder:
@@ -134,12 +135,17 @@ def _views_without_files(tables: tuple[Table, ...]) -> bytes:
             for statement in statements:
                 connection.execute(statement)
             connection.commit()
+            connection.execute("checkpoint")  # see write_views
         made = path.read_bytes()
-    with suppress(OSError, FullDiskError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(kept, len(made)) as temporary:
+    with suppress(*NOT_KEPT):
+        _kept_views().parent.mkdir(parents=True, exist_ok=True)
+        with replacing(_kept_views(), len(made)) as temporary:
             temporary.write_bytes(f"{stamp} {fingerprint(made)}\n".encode() + made)
     return made
+
+
+def _kept_views() -> Path:
+    return cache_folder() / "views"
 
 
 def view_of(table: Table, files: Iterable[Path]) -> View:

@@ -84,6 +84,14 @@ def test_views_that_the_cache_does_not_keep_well_are_made_again(tmp_path, monkey
     assert kept == "folder" or cached.read_bytes().endswith(made)
 
 
+def test_views_are_made_for_a_user_without_a_home(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("spark_jobs.warehouse.views.cache_folder", no_home)
+    assert _views_without_files.__wrapped__((NETWORKS,))
+
+
 def test_a_connection_has_comments_for_queries_that_read_them(demo):
     for query, commented in (
         ("select comment from duckdb_views() where view_name = 'flows'", True),
