@@ -100,18 +100,22 @@ class Demo:
 
 
 LONGEST = (
-    "jobs/test_removal.py",
     "zeek/test_rows.py",
-    "test_docs.py",
-    "warehouse/test_object_store.py",
-    "warehouse/test_readers.py",
-    "jobs/test_rebuild.py",
-    "jobs/test_pseudonyms.py",
-    "jobs/test_two_runs.py",
     "jobs/test_forgetting.py",
+    "jobs/test_unkeyed_hashes.py",
+    "jobs/test_removal.py",
+    "warehouse/test_object_store.py",
+    "warehouse/test_iceberg_by_spark.py",
+    "report/test_browser.py",
+    "test_docs.py",
+    "engine/test_tasks.py",
+    "jobs/test_query_limits.py",
     "warehouse/test_spark_sql.py",
-    "dashboards/test_assets.py",
+    "jobs/test_maintain.py",
+    "figures/test_every_figure.py",
     "zeek/test_package.py",
+    "zeek/test_live.py",
+    "jobs/test_two_runs.py",
 )
 """Files that take longest. They begin first, so that no process is alone with one at the end."""
 
