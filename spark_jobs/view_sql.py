@@ -25,7 +25,7 @@ PUBLISHED = "published_"
 CHECKS = "quality"
 """The view of the checks that hold days."""
 SCHEMA = "giscope"
-"""The schema, in the file of the views, with their description and what names their files."""
+"""The schema, in the file of the views, of their description and of their macros."""
 DESCRIPTION = f"{SCHEMA}.description"
 """The table with the description of the views."""
 FORMAT = 2
@@ -134,20 +134,20 @@ def view_statements(
             yield ";".join(_comments(view))
 
 
-def files_statement(view: View) -> str:
-    """Return the statement that makes the query of query_of the one that files_query_of names."""
-    return f"create or replace macro {_files_macro(view)} as table {query_of(view)}"
+def macro_statement(view: View) -> str:
+    """Return the statement that creates or replaces a view's macro, which reads its files."""
+    return f"create or replace macro {_macro(view)} as table {query_of(view)}"
 
 
-def files_query_of(view: View) -> str:
-    """Return the query that reads the files of the last files_statement.
+def macro_query(view: View) -> str:
+    """Return the query that reads a view's macro.
 
-    A view of it, and the view's comments, stay if other files take the place of these.
+    A view of this query, and its comments, stay when the macro is replaced.
     """
-    return f"from {_files_macro(view)}"
+    return f"from {_macro(view)}"
 
 
-def _files_macro(view: View) -> str:
+def _macro(view: View) -> str:
     return f"{SCHEMA}.{identifier(view.name)}()"
 
 
@@ -209,7 +209,7 @@ def _read(view: View, paths: list[str], layout: str, renamed: Iterable[Sequence[
 
 
 def write_description(connection: duckdb.DuckDBPyConnection, description: Description) -> None:
-    """Store the description in a database that has SCHEMA."""
+    """Store the description in a database, which has SCHEMA."""
     connection.execute(
         f"create table {DESCRIPTION} as select $1 as format, $2 as content",
         [FORMAT, json.dumps(description)],

@@ -78,7 +78,8 @@ def _worker_pool(label: str) -> Iterator[ProcessPoolExecutor]:
 def _pool() -> ProcessPoolExecutor:
     """Return the pool of workers, at most one for each core, which starts once and is used again.
 
-    The workers are forks of a server, which has imported what this process has, and TASK_MODULES.
+    The workers are forks of a server, which has imported `lean` first, then what this process has,
+    and TASK_MODULES.
     """
     for name, value in WORKER_MALLOC.items():
         os.environ.setdefault(name, value)

@@ -202,12 +202,8 @@ def _read_columns(
         values["capture"] = np.full(len(table), code, np.int32)
         offsets, values["sack_count"], items = _list_items(table["sack"])
         values["sack_at"] = offsets + edges_read
-        in_order = target[0] >= 0 and (np.diff(target) == 1).all()
         for name, column in values.items():
-            if in_order:
-                columns[name][target[0] : target[-1] + 1] = column
-            else:
-                scatter(column, target, columns[name])
+            scatter(column, target, columns[name])
         edges.append(items)
         edges_read += len(items)
         if "quic_form" in table.column_names and table["quic_form"].null_count < len(table):

@@ -151,19 +151,13 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
         return WrittenMetadata(update.location or "", [])
     after = metadata
     if before or is_changed:
-        after = update_table_metadata(
-            metadata,
-            (
-                SetPropertiesUpdate(updates={**PROPERTIES, **properties}),
-                *_snapshot_updates(metadata, folder, update),
-                *(
-                    [RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})]
-                    if expired
-                    else []
-                ),
-            ),
-            metadata_location=update.location,
+        drop = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
+        updates = (
+            SetPropertiesUpdate(updates={**PROPERTIES, **properties}),
+            *_snapshot_updates(metadata, folder, update),
+            *([drop] if expired else []),
         )
+        after = update_table_metadata(metadata, updates, metadata_location=update.location)
     location = f"{folder}/metadata/{_next_version(update.location):05d}-{uuid4()}.metadata.json"
     ToOutputFile.table_metadata(after, PathFile(location))
     unneeded = _unneeded_files(update, before, after) if before else set()

@@ -43,8 +43,10 @@ READS_ALL_TABLES = re.compile(
     re.IGNORECASE,
 )
 """Words of queries that read all tables, or tables that they do not name."""
-NOT_KEPT = OSError, RuntimeError, UnicodeDecodeError, FullDiskError
+NO_CACHE = OSError, RuntimeError, FullDiskError
 """Errors of a cache that cannot be read or written; RuntimeError: the user has no home."""
+CACHED_VIEWS = "views"
+"""The file, in the user's cache, with views that read no files yet."""
 OWNER = PARTITION_COLUMNS[0]
 """The column with the network to which a row belongs, and so to which country."""
 SQL_TYPES = {
@@ -87,7 +89,7 @@ def create_views(
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
     """Write a DuckDB database with the tables' views, and their description (view_sql.py).
 
-    Raises UserError if the disk is full.
+    Raises UserError or OSError if the disk is full.
     """
     import duckdb
 
@@ -100,7 +102,7 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
             connection.begin()
             for view in views:
                 if view.files:
-                    connection.execute(view_sql.files_statement(view))
+                    connection.execute(view_sql.macro_statement(view))
             networks = connection.execute("select network, country from networks order by all")
             write_description(connection, Description(dict(networks.fetchall()), views))
             connection.commit()
@@ -113,20 +115,20 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
 def _views_without_files(tables: tuple[Table, ...]) -> bytes:
     """Return a DuckDB database with views of these tables that read no files yet.
 
-    It is made once and kept in the user's cache, because comments on all columns take long.
+    It is made once and kept in the user's cache, because commenting on all columns takes long.
     """
     import duckdb
 
     views = [view_of(table, []) for table in tables]
     statements = [
         f"create schema {view_sql.SCHEMA}",
-        *map(view_sql.files_statement, views),
-        *view_sql.view_statements(views, view_sql.files_query_of),
+        *map(view_sql.macro_statement, views),
+        *view_sql.view_statements(views, view_sql.macro_query),
     ]
     stamp = fingerprint(statements, duckdb.__version__)
-    with suppress(*NOT_KEPT):
-        head, _, found = _kept_views().read_bytes().partition(b"\n")
-        if head.decode() == f"{stamp} {fingerprint(found)}":
+    with suppress(*NO_CACHE):
+        head, _, found = (cache_folder() / CACHED_VIEWS).read_bytes().partition(b"\n")
+        if head == _head(stamp, found):
             return found
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "views"
@@ -137,15 +139,16 @@ def _views_without_files(tables: tuple[Table, ...]) -> bytes:
             connection.commit()
             connection.execute("checkpoint")  # see write_views
         made = path.read_bytes()
-    with suppress(*NOT_KEPT):
-        _kept_views().parent.mkdir(parents=True, exist_ok=True)
-        with replacing(_kept_views(), len(made)) as temporary:
-            temporary.write_bytes(f"{stamp} {fingerprint(made)}\n".encode() + made)
+    with suppress(*NO_CACHE):
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with replacing(cache_folder() / CACHED_VIEWS, len(made)) as temporary:
+            temporary.write_bytes(_head(stamp, made) + b"\n" + made)
     return made
 
 
-def _kept_views() -> Path:
-    return cache_folder() / "views"
+def _head(stamp: str, content: bytes) -> bytes:
+    """Return the first line of CACHED_VIEWS, by which a damaged file is detected."""
+    return f"{stamp} {fingerprint(content)}".encode()
 
 
 def view_of(table: Table, files: Iterable[Path]) -> View:

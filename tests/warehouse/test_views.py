@@ -92,6 +92,31 @@ def test_views_are_made_for_a_user_without_a_home(monkeypatch):
     assert _views_without_files.__wrapped__((NETWORKS,))
 
 
+FILE_LIMIT = """
+import resource, sys
+from pathlib import Path
+from spark_jobs.errors import UserError
+from spark_jobs.figures.tables import TABLES
+from spark_jobs.warehouse.views import write_views
+tables = {table: [] for table in TABLES.values()}
+write_views(Path(sys.argv[1], "whole"), tables)
+whole = Path(sys.argv[1], "whole").stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (whole - 100_000, whole - 100_000))
+try:
+    write_views(Path(sys.argv[1], "cut"), tables)
+except UserError as error:
+    print(error)
+"""
+
+
+def test_views_that_the_disk_has_no_room_for_are_an_error(tmp_path):
+    """DuckDB says nothing when it closes the file."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILE_LIMIT, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.stdout.startswith(f"{tmp_path}/cut: "), done.stderr
+
+
 def test_a_connection_has_comments_for_queries_that_read_them(demo):
     for query, commented in (
         ("select comment from duckdb_views() where view_name = 'flows'", True),

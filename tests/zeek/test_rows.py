@@ -193,6 +193,7 @@ for kind, seen_packets in CASES.items():
 for carrier in CARRIERS:
     TOGETHER[carrier.link_type][carrier] = timed([carrier.frame(SYN)])
 APART_US = 60_000_000
+"""The time from the beginning of a case to that of the next."""
 
 
 def of_subscriber(number: int, data: bytes) -> bytes:
