@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 import zeek_program
@@ -288,9 +289,14 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     return read_partition(item) if item else None
 
 
+def ask(warehouse: Warehouse, query: str, params: object = None) -> duckdb.DuckDBPyConnection:
+    """Run a query; return the connection with its rows, and with views of what it names only."""
+    return warehouse.connect(query).execute(query, params)
+
+
 def count(warehouse: Warehouse, what: str = "packets") -> int:
     """Return the number of rows of a table; what: the table and a condition, as SQL."""
-    (n,) = warehouse.connect().execute(f"select count(*) from {what}").fetchone()
+    (n,) = ask(warehouse, f"select count(*) from {what}").fetchone()
     return n
 
 

@@ -3,7 +3,7 @@
 from datetime import date
 
 import pyarrow as pa
-from conftest import Demo
+from conftest import Demo, ask
 
 from schemas import FLOWS
 from spark_jobs.warehouse.store import Warehouse
@@ -20,9 +20,14 @@ def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None
 
 def flow(demo: Demo, **changes: object) -> dict:
     """Return a connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
-    found = demo.warehouse.connect().sql(
-        "from flows where network = 'aa-gprs' and initiator = 'mobile' "
-        "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 order by flow_id"
+    [row] = (
+        ask(
+            demo.warehouse,
+            "from flows where network = 'aa-gprs' and initiator = 'mobile' "
+            "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 "
+            "order by flow_id limit 1",
+        )
+        .to_arrow_table()
+        .to_pylist()
     )
-    row = dict(zip(found.columns, found.limit(1).fetchall()[0], strict=True))
     return {name: row[name] for name in FLOWS.arrow.names} | changes

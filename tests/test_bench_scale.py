@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import CAPTURES, DAY, NOON
+from conftest import CAPTURES, DAY, NOON, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
@@ -40,7 +40,7 @@ def shapes(root: Path, network: Network, *captures: Path, day: date = DAY) -> li
     for capture in captures:
         assert ingest_capture(warehouse, network, capture).error is None
     publish_flows(warehouse, [(network, day)])
-    return warehouse.connect().sql(SHAPE).fetchall()
+    return ask(warehouse, SHAPE).fetchall()
 
 
 def test_connections_of_the_copies_are_those_of_the_source(few_captures, source, network, tmp_path):

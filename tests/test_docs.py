@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import CAPTURES, ROOT
+from conftest import CAPTURES, ROOT, ask
 
 from schemas import FROM_ZEEK_LOGS
 from spark_jobs import cli
@@ -171,7 +171,7 @@ def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
         select avg(if(rto_expiries > 0, 100, 0)) from flows
         where network = 'bb-gprs' and initiator = 'mobile' and rto_expiries is not null
     """
-    ((share,),) = demo.warehouse.connect().sql(query).fetchall()
+    ((share,),) = ask(demo.warehouse, query).fetchall()
     report = (tmp_path / "build/report.html").read_text()
     (section,) = re.findall(r'<section id="connections-with-rto-expiry".*?</section>', report, re.S)
     assert f">{share:.1f}\N{NO-BREAK SPACE}% (" in section

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from conftest import TRUTH, Demo
+from conftest import TRUTH, Demo, ask
 
 from schemas import CHANNEL_RATES, FLOWS, LINKS
 from spark_jobs.figures.table3_clusters.option_effects import CONTRASTS, effects
@@ -148,16 +148,15 @@ def test_nothing_is_said_of_windows_and_mss_if_only_large_windows_have_a_rate(tr
 def test_mart_gives_the_effects_of_the_transfers(demo, transfers):
     """The mart has fewer user groups than users: the estimate is the same, the interval about as
     wide."""
-    groups = (
-        demo.warehouse.connect()
-        .sql("""
+    groups = ask(
+        demo.warehouse,
+        """
         select network, hour, size_class, user_group, rate_bin, mss_class as mss,
             window_class as "window", if(sack, 'yes', 'no') as sack,
             if(timestamps, 'yes', 'no') as timestamps, flows, log_goodput_sum
         from table3_clusters where access = 'gprs'
-    """)
-        .df()
-    )
+    """,
+    ).df()
     rows = transfers[transfers["access"] == "gprs"]
     ours, theirs = (effect_named(frame, "SACK against none") for frame in (groups, rows))
     assert [s.transfers for s in ours.sides] == [s.transfers for s in theirs.sides]

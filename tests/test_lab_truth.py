@@ -27,7 +27,7 @@ def profile(lab: str) -> dict:
 @pytest.fixture(params=LAB)
 def clients(request: pytest.FixtureRequest, demo: Demo):
     """A DuckDB connection with a view `joined`: each transfer of the lab beside its flow."""
-    connection = demo.warehouse.connect()
+    connection = demo.warehouse.connect("flows")
     connection.execute(f"""
         create view joined as
         select clients.*, row_number() over () as transfer, flows.* exclude (user, server)

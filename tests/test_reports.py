@@ -7,7 +7,7 @@ within a recovery, Cisco's VN-Tag.
 """
 
 import pytest
-from conftest import REPORTS
+from conftest import REPORTS, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
@@ -76,7 +76,7 @@ def read(warehouse: Warehouse, network: Network, name: str) -> dict[str, int]:
 
 
 def rows(warehouse: Warehouse, query: str) -> list[dict]:
-    return warehouse.connect().execute(query).to_arrow_table().to_pylist()
+    return ask(warehouse, query).to_arrow_table().to_pylist()
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from capture_files import NOON, Frame, pcap, pcapng
-from conftest import ROOT
+from conftest import ROOT, ask
 from zeek_logs import log
 
 from schemas import PACKETS
@@ -419,7 +419,7 @@ def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[d
     assert result.error is None
     publish_flows(warehouse, [(mobiles, day) for day in result.dates])
     warehouse.update_views()
-    found = warehouse.connect().execute("from flows order by start_ts").to_arrow_table()
+    found = ask(warehouse, "from flows order by start_ts").to_arrow_table()
     return found.to_pylist(), result.facts.skipped
 
 
@@ -449,7 +449,7 @@ def test_reported_capture_is_one_connection_with_all_its_bytes(warehouse, networ
         "rtt_samples",
         "channel_rates",
     ):
-        assert warehouse.connect().execute(f"select count(*) from {table}").fetchone() == (0,)
+        assert ask(warehouse, f"select count(*) from {table}").fetchone() == (0,)
 
 
 def test_packets_without_the_column_clock_steps_have_none(warehouse, network):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from conftest import CAPTURES, ROOT
+from conftest import CAPTURES, ROOT, ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zeek_logs import NAMES, log, minimal_rows, site_log
@@ -321,7 +321,7 @@ def test_ingest_reads_a_log_and_records_the_front_end(warehouse, tmp_path, netwo
     path = written(tmp_path, log([DATA, DATA | {"seq": "x"}, PING]))
     result = ingest_capture(warehouse, network, path)
     assert (result.error, result.facts.packets) == (None, 2)
-    row = warehouse.connect().execute("select front_end, skipped from ingest_log").fetchone()
+    row = ask(warehouse, "select front_end, skipped from ingest_log").fetchone()
     assert row == ("zeek-log", {"malformed_line": 1})
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import CAPTURES, NETWORKS_FILE, contents
+from conftest import CAPTURES, NETWORKS_FILE, ask, contents
 from object_store import new_bucket, object_store
 from test_spark_sql import SPARK, WAIT_S, free_port
 
@@ -97,7 +97,7 @@ def has_the_tables_of_one_machine(root: Path, uri: str, one: Path) -> bool:
 
 
 def rows(warehouse: Warehouse, table: Table) -> list[dict]:
-    return warehouse.connect().sql(f"from {table.name} order by all").to_arrow_table().to_pylist()
+    return ask(warehouse, f"from {table.name} order by all").to_arrow_table().to_pylist()
 
 
 @pytest.mark.slow

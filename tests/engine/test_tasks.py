@@ -1,5 +1,6 @@
 """Tasks, by processes of this machine and by Spark: the same results."""
 
+import json
 import os
 import signal
 import subprocess
@@ -29,7 +30,12 @@ if __name__ == "__main__":
 """
 
 
-MAIN = "from spark_jobs.cli import main; main()"
+RUN_ALL = """
+import json, sys
+from spark_jobs.cli import main
+for command in json.loads(sys.argv[1]):
+    main(command)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -147,18 +153,18 @@ def _is_there(process: int) -> bool:
 
 def test_spark_makes_the_same_tables(tmp_path, demo):
     """The demo's were made by processes and DuckDB; sums are added in another order."""
-    day = ["--network", "bb-gprs"]
+    where = ["--warehouse", str(tmp_path), "--network", "bb-gprs"]
     networks = ["--networks", str(NETWORKS_FILE)]
-    for command in (
-        ["ingest", *networks, *day, str(CAPTURES / "bb-gprs/peak.pcap.zst")],
-        ["flows", *networks, *day],
-        ["marts", *day],
-    ):
-        subprocess.run(
-            [sys.executable, "-c", MAIN, *command, "--warehouse", str(tmp_path)],
-            check=True, cwd=ROOT, capture_output=True,
-            env={**os.environ, "GISCOPE_MASTER": "local[2]"},
-        )  # fmt: skip
+    commands = [
+        ["ingest", *where, *networks, str(CAPTURES / "bb-gprs/peak.pcap.zst")],
+        ["flows", *where, *networks],
+        ["marts", *where],
+    ]
+    subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(commands)],
+        check=True, cwd=ROOT, capture_output=True,
+        env={**os.environ, "GISCOPE_MASTER": "local[2]"},
+    )  # fmt: skip
     mine, theirs = Warehouse(tmp_path).connect(), demo.warehouse.connect()
     for name in ("packets", "flows", "losses", "retransmissions", "channel_rates", "stalls"):
         columns = [c.name for c in TABLES[name].columns]

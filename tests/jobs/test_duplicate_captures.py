@@ -10,7 +10,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from capture_files import Frame, pcap, pcap_header, pcap_record, pcapng
-from conftest import count
+from conftest import ask, count
 from scapy.layers.inet import IP, TCP
 
 import spark_jobs.jobs.ingest as job
@@ -74,7 +74,7 @@ def ingested(
 
 def logged(warehouse: Warehouse) -> dict[str, tuple[int, str | None]]:
     """Return the packets of each capture, and the capture that it duplicates."""
-    rows = warehouse.connect().execute("select capture, packets, duplicate_of from ingest_log")
+    rows = ask(warehouse, "select capture, packets, duplicate_of from ingest_log")
     return {capture: (packets, of) for capture, packets, of in rows.fetchall()}
 
 
@@ -276,14 +276,14 @@ def test_a_replaced_capture_keeps_what_an_earlier_version_wrote_in_its_row_only(
     ingested(warehouse, network, part=pcap(frames[:100]))
     query = """select bytes, seconds, frames, first_ts, last_ts, content from ingest_log
         where capture = 'part.pcap'"""
-    row = warehouse.connect().execute(query).fetchall()
+    row = ask(warehouse, query).fetchall()
     [part] = warehouse.published_units("capture")
     later = ("size", "seconds", "error", "rows", "values")
     facts = {name: value for name, value in part.facts.items() if name not in later}
     warehouse.publish(part.unit, [], facts, set(part.stored_in))
     found = ingested(warehouse, network, whole=pcap(frames))
     assert found["whole"].error is None
-    assert warehouse.connect().execute(query).fetchall() == row
+    assert ask(warehouse, query).fetchall() == row
     assert logged(warehouse) == {"part.pcap": (0, "whole.pcap"), "whole.pcap": (len(frames), None)}
 
 

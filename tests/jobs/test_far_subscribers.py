@@ -4,13 +4,14 @@ and either is called the same in both."""
 import re
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
 from command import giscope as run
-from conftest import NOON, read_user
+from conftest import NOON, ask, read_user
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from test_owners import embedded, teredo
@@ -89,17 +90,26 @@ ADDRESSES -= {SERVER4, SERVER6}
 
 def frames(user: str, server: str, port: int, start_s: float = NOON) -> list[Frame]:
     """Return a connection: its set-up, a request and its answer."""
-    ip = IPv6 if ":" in user else IP
+    return [
+        Frame(data[:at] + port.to_bytes(2) + data[at + 2 :], int((start_s + 0.05 * i) * 1e6))
+        for i, (data, at) in enumerate(packets(user, server))
+    ]
+
+
+@cache
+def packets(user: str, server: str) -> list[tuple[bytes, int]]:
+    """Return a connection's packets, each with the place of the user's port, which is 0."""
+    ip, header = (IPv6, 40) if ":" in user else (IP, 20)
     steps = [
         ("up", "S", 99, 0, 0), ("down", "SA", 499, 100, 0), ("up", "A", 100, 500, 0),
         ("up", "PA", 100, 500, 50), ("down", "PA", 500, 150, 900), ("up", "A", 150, 1400, 0),
         ("up", "FA", 150, 1400, 0), ("down", "FA", 1400, 151, 0), ("up", "A", 151, 1401, 0),
     ]  # fmt: skip
     found = []
-    for i, (way, flags, seq, ack, data) in enumerate(steps):
-        (src, sport), (dst, dport) = [(user, port), (server, 80)][:: 1 if way == "up" else -1]
+    for way, flags, seq, ack, data in steps:
+        (src, sport), (dst, dport) = [(user, 0), (server, 80)][:: 1 if way == "up" else -1]
         packet = ip(src=src, dst=dst) / TCP(sport=sport, dport=dport, flags=flags, seq=seq, ack=ack)
-        found.append(Frame(bytes(packet / bytes(data)), int((start_s + 0.05 * i) * 1e6)))
+        found.append((bytes(packet / bytes(data)), header + 2 * (way == "down")))
     return found
 
 
@@ -285,7 +295,7 @@ def test_far_ends_change_pseudonym_with_the_key_periods_of_their_network(
     assert len(names(warehouse.root, "aa")) == 2
     assert len(names(warehouse.root, "aa", "user")) == 1
     flows_job.bring_up_to_date(warehouse, [networks["aa"]])
-    (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
+    (flow,) = ask(warehouse, "from flows").to_arrow_table().to_pylist()
     assert flow["payload_bytes_down"] == 900
     assert flow["server"] == user_keys(networks["bb"]).for_day(days[0]).key_of_address(B4)
     whole = read_user(warehouse, "aa", days[0], flow["user"])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from capture_files import Frame, pcap
-from conftest import CAPTURES, REPORTS
+from conftest import CAPTURES, REPORTS, ask
 from scapy.layers.inet import IP, TCP, UDP
 
 import spark_jobs.jobs.flows as job
@@ -64,7 +64,7 @@ def test_data_in_fragments_counts_for_the_connection(warehouse, network):
             "single"
         from flows
     """
-    assert warehouse.connect().sql(asked).fetchall() == [(4200, 0, 0, 0, 0, True)]
+    assert ask(warehouse, asked).fetchall() == [(4200, 0, 0, 0, 0, True)]
 
 
 def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) -> None:
@@ -76,7 +76,7 @@ def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) 
 def flows_of(warehouse: Warehouse, network: Network, *days: date) -> pa.Table:
     job.publish_flows(warehouse, [(network, day) for day in days])
     query = f"select {', '.join(FLOWS.arrow.names)}, date from flows order by start_ts, flow_id"
-    return warehouse.connect().sql(query).to_arrow_table()
+    return ask(warehouse, query).to_arrow_table()
 
 
 def test_connection_across_midnight_is_on_the_day_it_starts(warehouse, network):
@@ -155,7 +155,7 @@ def test_around_midnight_only_users_with_open_connections_are_read(warehouse, pl
 
 def flows_of_demo(demo, network: str) -> list[dict]:
     query = f"select {', '.join(FLOWS.arrow.names)} from flows where network = ? order by flow_id"
-    return demo.warehouse.connect().sql(query, params=[network]).to_arrow_table().to_pylist()
+    return ask(demo.warehouse, query, [network]).to_arrow_table().to_pylist()
 
 
 def flows_made_with(tmp_path: Path, network: Network, captures: list[Path]) -> list[dict]:
@@ -164,7 +164,7 @@ def flows_made_with(tmp_path: Path, network: Network, captures: list[Path]) -> l
         assert ingest_capture(warehouse, network, path).error is None
     job.publish_flows(warehouse, [(network, DAY_BEFORE)])
     query = f"select {', '.join(FLOWS.arrow.names)} from flows order by flow_id"
-    return warehouse.connect().sql(query).to_arrow_table().to_pylist()
+    return ask(warehouse, query).to_arrow_table().to_pylist()
 
 
 CAPTURE = CAPTURES / "bb-gprs/peak.pcap.zst"

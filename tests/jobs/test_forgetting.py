@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from capture_files import Frame, pcap
-from conftest import DAY, NETWORKS_FILE, NOON, run_in_this_process
+from conftest import DAY, NETWORKS_FILE, NOON, ask, run_in_this_process
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
@@ -89,15 +89,11 @@ def called_on(network, day: date, address: str) -> str:
     return user_keys(network).for_day(day).key_of_address(address)
 
 
-def ask(warehouse, query: str) -> list[tuple]:
-    return warehouse.connect(query).execute(query).fetchall()
-
-
 def times(warehouse, user: str) -> list[int]:
     """Return the times of a user's packets, s."""
     found = ask(
         warehouse, f"""select epoch(ts)::bigint from packets where "user" = '{user}' order by 1"""
-    )
+    ).fetchall()
     return [at for (at,) in found]
 
 
@@ -144,10 +140,10 @@ def test_a_user_who_comes_back_is_kept_when_another_is_forgotten(warehouse, netw
     put(warehouse, network, "b", (soon, USER), (soon, OTHER))
     flows_job.bring_up_to_date(warehouse, [network])
     links = f"""select count(*) from links where "user" = '{user}'"""
-    before = ask(warehouse, links)
+    before = ask(warehouse, links).fetchall()
     remove_data.forget(warehouse, network, [called(network, OTHER)])
     assert times(warehouse, user) == [soon]
-    assert ask(warehouse, links) == before
+    assert ask(warehouse, links).fetchall() == before
 
 
 def test_superseded_files_with_future_times_are_removed(warehouse, network, monkeypatch):
@@ -180,11 +176,11 @@ def test_messages_of_the_next_key_period_do_not_bring_a_user_back(warehouse, net
     put_messages(warehouse, network, *messages)
     put(warehouse, network, "a", *((midnight + n, who) for n in (-9, 9) for who in (USER, OTHER)))
     leases = "select date, subscriber from leases order by all"
-    (day, user), (next_day, next_user) = ask(warehouse, leases)
+    (day, user), (next_day, next_user) = ask(warehouse, leases).fetchall()
     assert (day, user != next_user) == (DAY, True)
     assert remove_data.forget(warehouse, network, [user]) == 3
     assert search_for_users(warehouse, network, [user]).problems == []
-    assert ask(warehouse, leases) == [(next_day, next_user)]
+    assert ask(warehouse, leases).fetchall() == [(next_day, next_user)]
     other = called_on(network, DAY, OTHER)
     assert remove_data.forget(warehouse, network, [other]) > 0
     assert search_for_users(warehouse, network, [other]).problems == []
@@ -206,7 +202,7 @@ def test_no_dictionary_has_a_user_without_rows(warehouse, network, monkeypatch, 
     assert len(there) == {"earlier": 2, "present": 1}[version]
     remove_data.forget(warehouse, network, [user])
     assert search_for_users(warehouse, network, [user]).problems == []
-    assert ask(warehouse, "select count(*) from accounting") == [(1,)]
+    assert ask(warehouse, "select count(*) from accounting").fetchall() == [(1,)]
 
 
 def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
@@ -217,7 +213,7 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
     user = called_on(network, DAY, USER)
     assert remove_data.forget(warehouse, network, [user]) > 0
     assert search_for_users(warehouse, network, [user]).problems == []
-    assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
+    assert ask(warehouse, "select count(*), max(clock_steps) from packets").fetchall() == [(1, 0)]
 
 
 @pytest.fixture(scope="module")
@@ -484,15 +480,15 @@ def test_a_user_is_removed_from_the_tables_of_other_networks(
     flows_job.bring_up_to_date(warehouse, [aa, bb])
     marts_job.update_marts(warehouse)
     counted = "select sum(flows)::int from table1_summary where network = 'aa-gprs'"
-    assert ask(warehouse, counted) == [(2,)]
+    assert ask(warehouse, counted).fetchall() == [(2,)]
 
     assert remove_data.forget(warehouse, bb, [user], separate_networks) > 2
 
     assert search_for_users(warehouse, bb, [user], separate_networks).problems == []
-    assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
-    assert ask(warehouse, counted) == [(1,)]
+    assert ask(warehouse, "select distinct server from flows").fetchall() == [(SERVER,)]
+    assert ask(warehouse, counted).fetchall() == [(1,)]
     ingest_again(warehouse, aa, capture)
-    assert ask(warehouse, "select distinct server from packets") == [(SERVER,)]
+    assert ask(warehouse, "select distinct server from packets").fetchall() == [(SERVER,)]
 
 
 def test_tables_of_a_network_not_in_the_file_are_made_without_the_user(
@@ -506,8 +502,8 @@ def test_tables_of_a_network_not_in_the_file_are_made_without_the_user(
     marts_job.update_marts(warehouse)
     remove_data.forget(warehouse, bb, [user], [bb])
     assert search_for_users(warehouse, bb, [user], [bb]).problems == []
-    assert ask(warehouse, "select count(*) from flows") == [(0,)]
-    assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
+    assert ask(warehouse, "select count(*) from flows").fetchall() == [(0,)]
+    assert ask(warehouse, "select sum(flows) from table1_summary").fetchall() == [(None,)]
 
 
 def test_a_plain_address_in_another_networks_prefixes_is_another_user(
@@ -523,11 +519,11 @@ def test_a_plain_address_in_another_networks_prefixes_is_another_user(
     for network in (aa, bb):
         put(warehouse, network, "a", (NOON, USER), (NOON + 1, "10.64.0.12"))
     assert remove_data.forget(warehouse, aa, [USER], every) == 3
-    whose = ask(warehouse, 'select network, "user" from packets order by all')
+    whose = ask(warehouse, 'select network, "user" from packets order by all').fetchall()
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
     assert search_for_users(warehouse, aa, [USER], every).problems == []
     ingest_again(warehouse, cc, capture)
-    assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
+    assert ask(warehouse, "select count(*) from packets where network = 'cc'").fetchall() == [(0,)]
     with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
         remove_data.forget(warehouse, aa, [SERVER], every)
 

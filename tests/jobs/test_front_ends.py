@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
-from conftest import DAY, NOON, count
+from conftest import DAY, NOON, ask, count
 from scapy.layers.inet import ICMP, IP
 from zeek_logs import header, lines, log, package_log, site_log
 
@@ -48,7 +48,7 @@ def test_capture_is_read_again_by_another_front_end(warehouse, network, tmp_path
     ]
     assert already == [False, True, False, True]
     assert count(warehouse) == 1
-    assert warehouse.connect().execute("select front_end from ingest_log").fetchall() == [("zeek",)]
+    assert ask(warehouse, "select front_end from ingest_log").fetchall() == [("zeek",)]
 
 
 def test_log_of_an_ingested_capture_is_refused(warehouse, network, tmp_path):
@@ -136,7 +136,7 @@ def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
     (result,) = job.ingest(warehouse, [(network, path)])
     assert result.error is None
     said = "select date, frames, rows, skipped from ingest_log"
-    (row,) = warehouse.connect().execute(said).fetchall()
+    (row,) = ask(warehouse, said).fetchall()
     assert row == (DAY, 3, 0, {"dropped_by_monitor": 12, "unseen_data": 3})
 
 

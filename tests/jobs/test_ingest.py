@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capture_files import Frame, pcap
-from conftest import CAPTURES, count
+from conftest import CAPTURES, ask, count
 from scapy.layers.inet import IP, TCP
 
 from spark_jobs.jobs.ingest import ingest, ingest_capture
@@ -80,7 +80,7 @@ def test_packet_captured_on_both_sides_of_a_router_counts_once(warehouse, tmp_pa
         {"duplicate": 1},
     )
     query = "select ttl, skipped['duplicate'] from packets, ingest_log"
-    assert warehouse.connect().execute(query).fetchall() == [(64, 1)]
+    assert ask(warehouse, query).fetchall() == [(64, 1)]
 
 
 def test_corrected_capture_replaces_its_packets(warehouse, tmp_path, network):
@@ -95,7 +95,7 @@ def test_corrected_capture_replaces_its_packets(warehouse, tmp_path, network):
 def test_capture_across_midnight_lies_in_both_dates(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT - 1), packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
-    days = warehouse.connect().execute("select date, count(*) from packets group by all").fetchall()
+    days = ask(warehouse, "select date, count(*) from packets group by all").fetchall()
     assert sorted((day.isoformat(), n) for day, n in days) == [("2004-03-02", 1), ("2004-03-03", 1)]
 
 
@@ -109,7 +109,7 @@ def test_unreadable_file_is_named_and_the_others_are_ingested(warehouse, tmp_pat
     assert results[1].error is None
     assert results[2].error == f"{missing}: No such file or directory"
     assert count(warehouse) == 1
-    logged = warehouse.connect().sql("select capture from ingest_log order by all").fetchall()
+    logged = ask(warehouse, "select capture from ingest_log order by all").fetchall()
     assert logged == [("bad.pcap",), ("good.pcap",)]
 
 

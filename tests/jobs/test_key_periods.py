@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 from capture_files import Frame, pcap
-from conftest import CAPTURES, NETWORKS_FILE, read_user
+from conftest import CAPTURES, NETWORKS_FILE, ask, read_user
 from many_days import moved
 from test_pseudonyms import OTHER, SECRET, subscribers
 from test_sessions import conn, download, request
@@ -185,9 +185,9 @@ def test_logs_of_both_days_join_one_connection(network, tmp_path):
         ).to_pylist()
     }
     assert len({user for _, user in users}) == len(users) == 2
-    (session,) = warehouse.connect().sql("from sessions").to_arrow_table().to_pylist()
+    (session,) = ask(warehouse, "from sessions").to_arrow_table().to_pylist()
     assert (session["service"], session["requests"]) == ("http", 1)
-    (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
+    (flow,) = ask(warehouse, "from flows").to_arrow_table().to_pylist()
     assert flow["date"] == BEFORE
     assert flow["payload_bytes_down"] == 150_000
 

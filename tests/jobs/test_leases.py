@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from capture_files import Frame, pcap
-from conftest import DAY, NOON
+from conftest import DAY, NOON, ask
 from scapy.layers.inet import IP, TCP, UDP
 from zeek_logs import package_log, site_log
 
@@ -51,8 +51,8 @@ def leases(warehouse) -> list[tuple[str, float, float]]:
     def hours(time: datetime) -> float:
         return (time - datetime.fromtimestamp(NOON, UTC)).total_seconds() / HOUR
 
-    found = warehouse.connect().execute(
-        "select subscriber, start_ts, end_ts from leases order by start_ts, subscriber"
+    found = ask(
+        warehouse, "select subscriber, start_ts, end_ts from leases order by start_ts, subscriber"
     )
     return [(who, hours(start), hours(end)) for who, start, end in found.fetchall()]
 
@@ -170,7 +170,7 @@ def capture(warehouse, network, *frames: Frame) -> None:
 def users(warehouse, network) -> list[str]:
     """Return the users of the day's flows, in the order of their starts."""
     flows_job.publish_flows(warehouse, [(network, DAY)])
-    found = warehouse.connect().execute('select "user" from flows order by start_ts, user_port')
+    found = ask(warehouse, 'select "user" from flows order by start_ts, user_port')
     return [user for (user,) in found.fetchall()]
 
 
@@ -206,10 +206,10 @@ def test_traffic_of_the_previous_lease_is_no_background_traffic(warehouse, netwo
     capture(warehouse, network, *frames, up(NOON + 1, "A", 2, 10))
     flows_job.publish_flows(warehouse, [(network, DAY)])
     background = "select setup_background from flows"
-    assert warehouse.connect().execute(background).fetchall() == [(True,)]
+    assert ask(warehouse, background).fetchall() == [(True,)]
     put(warehouse, network, message(NOON - HOUR, START, "a"), message(NOON - 1.5, START, "b"))
     flows_job.publish_flows(warehouse, [(network, DAY)])
-    assert warehouse.connect().execute(background).fetchall() == [(False,)]
+    assert ask(warehouse, background).fetchall() == [(False,)]
 
 
 def test_packets_just_before_a_leases_first_message_belong_to_it(warehouse, network):

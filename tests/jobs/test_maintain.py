@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import NETWORKS_FILE, NOON, count
+from conftest import NETWORKS_FILE, NOON, ask, count
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns
 from test_warehouse import Killed, data_files, kill_at_step
@@ -75,7 +75,7 @@ def rows(warehouse: Warehouse, at: datetime | None = None) -> list[tuple]:
     """Return, for each capture, its packets and those that ingest_log counts, by SQL."""
     query = """select capture, count(*), sum(ip_len), any_value(log.packets) from packets
         full join ingest_log as log using (capture) group by capture order by capture"""
-    return warehouse.connect(as_of=at).execute(query).fetchall()
+    return warehouse.connect(query, at).execute(query).fetchall()
 
 
 def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
@@ -199,7 +199,7 @@ def test_a_capture_in_a_merged_file_is_replaced_by_a_larger_one(
     kept = sum(others[path.name] for path in captures[2:])
     assert count(warehouse) == kept + result.facts.packets
     query = "select capture from ingest_log where duplicate_of = 'more.pcap' order by all"
-    assert warehouse.connect().execute(query).fetchall() == [("8.pcap",), ("9.pcap",)]
+    assert ask(warehouse, query).fetchall() == [("8.pcap",), ("9.pcap",)]
 
 
 def test_earlier_versions_are_readable_until_they_are_removed(

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+from conftest import ask
 
 from schemas import (
     CHANNEL_RATES,
@@ -28,7 +29,7 @@ from spark_jobs.warehouse.store import Warehouse
 
 
 def rows(demo, query: str) -> list[tuple]:
-    return demo.warehouse.connect().execute(query).fetchall()
+    return ask(demo.warehouse, query).fetchall()
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():

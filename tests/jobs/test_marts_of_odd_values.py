@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 import pytest
-from conftest import DAY
+from conftest import DAY, ask
 from made_up import flow, publish
 
 from schemas import (
@@ -200,7 +200,7 @@ def test_every_mart_of_odd_values_is_made_of_numbers(odd):
 def test_hours_are_local_hours(odd):
     """Python's zoneinfo gives the same hours."""
     query = "select network, date, hour, sum(flows) from table1_summary group by all"
-    found = {row[:3]: row[3] for row in odd.connect().execute(query).fetchall()}
+    found = {row[:3]: row[3] for row in ask(odd, query).fetchall()}
     expected = Counter()
     for zone in ZONES:
         for day in CHANGES:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from bad_input import changed
 from capture_files import NOON, Frame, pcap
-from conftest import NETWORKS_FILE, count
+from conftest import NETWORKS_FILE, ask, count
 from layers import DATA, SYN
 
 from spark_jobs import cli
@@ -74,7 +74,7 @@ def test_a_capture_of_any_name_is_ingested(ingested, tmp_path, name):
     assert (status, err) == (0, [])
     warehouse = Warehouse(tmp_path / "w")
     assert count(warehouse) == 2
-    names = warehouse.connect().sql("select capture from ingest_log").fetchall()
+    names = ask(warehouse, "select capture from ingest_log").fetchall()
     assert names == [(capture_name(path),)]
     assert sum(capture_name(path) in line for line in out) == 1
     assert ingested(path)[0] == 0

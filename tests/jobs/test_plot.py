@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import DAY
+from conftest import DAY, ask
 
 from spark_jobs.cli import main
 from spark_jobs.figures.names import PLOTS, plot_file_name
@@ -23,7 +23,7 @@ def command(demo, *arguments: object) -> list[str]:
 
 
 def some_flows(demo, count: int) -> list[int]:
-    rows = demo.warehouse.connect().sql(f"select flow_id from flows order by all limit {count}")
+    rows = ask(demo.warehouse, f"select flow_id from flows order by all limit {count}")
     return [flow_id for (flow_id,) in rows.fetchall()]
 
 
@@ -86,14 +86,13 @@ def test_every_link_of_the_report_leads_to_a_page(made):
 
 def test_examples_are_the_connections_limited_the_longest(made):
     """The report names the connection that recovery limited the longest."""
-    ((flow_id,),) = (
-        made.connect()
-        .sql("""
+    ((flow_id,),) = ask(
+        made,
+        """
         select flow_id from flows where limited_by = 'recovery' and initiator = 'mobile'
         order by limited_recovery desc limit 1
-        """)
-        .fetchall()
-    )
+        """,
+    ).fetchall()
     text = (made.root / REPORT).read_text(encoding="utf-8")
     row = next(r for r in text.split("<tr>") if "recovery: the server recovered from losses" in r)
     assert f'href="{PLOTS}/{plot_file_name(flow_id)}"' in row
@@ -117,7 +116,7 @@ def test_plot_of_a_connection_without_packets_is_refused(demo, tmp_path, capsys)
     root = tmp_path / "w"
     shutil.copytree(demo.warehouse.root, root)
     (flow_id,) = (
-        Warehouse(root).connect().sql("select min(flow_id) from flows where network = 'aa-gprs'")
+        ask(Warehouse(root), "select min(flow_id) from flows where network = 'aa-gprs'")
     ).fetchall()[0]
     for published in Warehouse(root).published_units("capture", "aa-gprs"):
         Warehouse(root).publish(published.unit, {}, published.facts)

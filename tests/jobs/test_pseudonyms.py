@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import giscope as run
-from conftest import NETWORKS_FILE, contents
+from conftest import NETWORKS_FILE, ask, contents
 
 from spark_jobs.capture import users
 from spark_jobs.capture.address_text import parse_address
@@ -170,10 +170,8 @@ def test_only_users_differ_with_and_without_pseudonyms(few_captures, networks, t
         chosen = networks["aa-gprs"].model_copy(update={"pseudonyms": pseudonyms})
         ingest(warehouse, [(chosen, few_captures / "aa-gprs/peak.pcap")])
         columns = 'frame, ts, server, seq, ack, ip_len, "window", tcp_flags, downlink'
-        rows = warehouse.connect().execute(f"select {columns} from packets order by all").fetchall()
-        (users,) = (
-            warehouse.connect().execute('select count(distinct "user") from packets').fetchone()
-        )
+        rows = ask(warehouse, f"select {columns} from packets order by all").fetchall()
+        (users,) = ask(warehouse, 'select count(distinct "user") from packets').fetchone()
         found.append((rows, users))
     assert found[0] == found[1]
     assert len(found[0][0]) > 10_000
@@ -184,7 +182,7 @@ def test_the_pseudonym_command_finds_a_subscriber_with_the_key(
 ):
     warehouse, network = Warehouse(tmp_path / "w"), networks["aa-gprs"]
     ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
-    users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
+    users = ask(warehouse, 'select distinct "user" from packets').fetchall()
     mine = subscribers(few_captures / "aa-gprs/peak.pcap", network)
     of = ("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs")
     printed = [run(*of, "--address", address).stdout.strip() for address in sorted(mine)[:3]]
@@ -350,7 +348,7 @@ def test_prefix_pseudonyms_keep_common_prefixes_of_addresses(few_captures, netwo
     ).key_of_address(mine[0])
     warehouse = Warehouse(tmp_path / "w")
     ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
-    users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
+    users = ask(warehouse, 'select distinct "user" from packets').fetchall()
     assert {user for (user,) in users} == set(called)
     assert Finder(set(mine)).in_folder(warehouse.root) == []
     why = refusal(warehouse, networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap")
@@ -369,16 +367,14 @@ def test_servers_are_hashed_or_cut_as_the_networks_file_says(
     ingest(warehouse, [(called, capture)])
     distinct = "select distinct server from packets"
     names = {
-        store.root.name: {name for (name,) in store.connect().execute(distinct).fetchall()}
+        store.root.name: {name for (name,) in ask(store, distinct).fetchall()}
         for store in (whole, warehouse)
     }
     assert all(re.fullmatch(form, name) for name in names["w"])
     assert Finder(names["whole"]).in_folder(warehouse.root) == []
     columns = 'frame, ts, "user", seq, ack, ip_len, "window", tcp_flags, downlink'
     query = f"select {columns} from packets order by all"
-    assert (
-        warehouse.connect().execute(query).fetchall() == whole.connect().execute(query).fetchall()
-    )
+    assert ask(warehouse, query).fetchall() == ask(whole, query).fetchall()
     again = tmp_path / "again.pcap"
     again.write_bytes(capture.read_bytes()[:-40])
     (refused,) = ingest(warehouse, [(called, again)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from capture_files import Frame, pcap
-from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS
+from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS, ask
 from made_up import flow, publish
 from scapy.layers.inet import IP
 
@@ -120,7 +120,7 @@ def test_packets_with_cut_options_are_measured(warehouse, tmp_path, network):
     assert (result.error, result.facts.skipped) == (None, {"options_cut": 24})
     quality.check(warehouse, [network], date(2023, 11, 14))
     asked = "select value from quality where measure = 'options_cut_share'"
-    assert warehouse.connect().sql(asked).fetchall() == [(1,)]
+    assert ask(warehouse, asked).fetchall() == [(1,)]
 
 
 def test_limits_can_be_set_in_the_networks_file(tmp_path):
@@ -158,7 +158,7 @@ def test_measurements_of_a_day(warehouse, demo, network):
     ]
     publish(warehouse, network.name, DAY, {FLOWS: rows, INGEST_LOG: logs})
     [verdict] = quality.check(warehouse, [network])
-    found = dict(warehouse.connect().sql("select measure, value from quality").fetchall())
+    found = dict(ask(warehouse, "select measure, value from quality").fetchall())
     assert found == {
         "unread_captures": 1,
         "skipped_share": 5 / 200,
@@ -182,15 +182,15 @@ def test_measurements_of_a_day(warehouse, demo, network):
     assert verdict.held
     assert any("b.pcap" in finding for finding in verdict.findings)
     asked = "select finding from quality where measure = 'clock_steps'"
-    [(finding,)] = warehouse.connect().sql(asked).fetchall()
+    [(finding,)] = ask(warehouse, asked).fetchall()
     assert "stepped back 2 times, by 1.250 s in all" in finding
 
 
 def test_volume_is_compared_with_the_median_of_the_same_weekdays(warehouse, demo, network):
     """Published volumes: 100, 200 and 900 one to three weeks ago, 5000 yesterday; 1000 today."""
     table1 = next(table for table in MARTS if table.name == "table1_summary")
-    first = demo.warehouse.connect().sql("from table1_summary")
-    row = dict(zip(first.columns, first.limit(1).fetchall()[0], strict=True))
+    query = "from table1_summary limit 1"
+    [row] = ask(demo.warehouse, query).to_arrow_table().to_pylist()
     row = {name: row[name] for name in table1.arrow.names} | {"ip_bytes_up": 0}
     for days, volume in ((7, 100), (14, 200), (21, 900), (1, 5000)):
         rows = {table1: [row | {"ip_bytes_down": volume}]}
@@ -199,7 +199,7 @@ def test_volume_is_compared_with_the_median_of_the_same_weekdays(warehouse, demo
     publish(warehouse, network.name, DAY, {FLOWS: today})
     quality.check(warehouse, [network], DAY)
     asked = f"select value, passed from quality where measure = 'volume_ratio' and date = '{DAY}'"
-    assert warehouse.connect().sql(asked).fetchall() == [(1000 / 200, False)]
+    assert ask(warehouse, asked).fetchall() == [(1000 / 200, False)]
 
 
 def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
@@ -211,7 +211,7 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
     assert update_marts(warehouse) == [(network.name, DAY)]
 
     def published() -> int:
-        [[flows]] = warehouse.connect().sql("select sum(flows) from table1_summary").fetchall()
+        [[flows]] = ask(warehouse, "select sum(flows) from table1_summary").fetchall()
         return flows
 
     def leave(day: tuple[str, date]) -> bool:
@@ -220,7 +220,7 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
 
     def flows_seen() -> tuple[int, int]:
         asked = "select (select count(*) from flows), (select count(*) from published_flows)"
-        return warehouse.connect().sql(asked).fetchall()[0]
+        return ask(warehouse, asked).fetchall()[0]
 
     earlier = flow(demo)["start_ts"] - timedelta(hours=6)
     bad = [flow(demo, start_ts=earlier), flow(demo, start_ts=earlier, flow_id=1)]
@@ -292,7 +292,7 @@ def test_duplicate_captures_hold_no_day(warehouse, tmp_path: Path, network):
     assert (whole.error, part.facts.duplicate_of) == (None, "whole.pcap")
     quality.check(warehouse, [network], DAY)
     asked = "select value, passed from quality where measure = 'unread_captures'"
-    assert warehouse.connect().sql(asked).fetchall() == [(0, True)]
+    assert ask(warehouse, asked).fetchall() == [(0, True)]
 
 
 def thinned(target: Path, keep: Callable[[int, bool], bool], later: int = 0) -> Path:
@@ -384,6 +384,6 @@ def test_packets_of_two_mirrored_ports_in_two_files_are_detected(
     publish_flows(warehouse, [(network, DAY)])
     quality.check(warehouse, [network])
     asked = "select value, passed from quality where measure = 'copied_share'"
-    [(value, passed)] = warehouse.connect().sql(asked).fetchall()
+    [(value, passed)] = ask(warehouse, asked).fetchall()
     assert value == pytest.approx(copied / 2, abs=0.02)
     assert passed == (not shared)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
+from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT, ask
 
 from spark_jobs.cli import main
 from spark_jobs.warehouse.store import Warehouse
@@ -58,7 +58,7 @@ def answers(*commands: list[str]) -> list[tuple[int, str]]:
 @pytest.mark.skipif(bool(OBEYS_MODES) and not shutil.which("setpriv"), reason="root, no setpriv")
 def test_commands_that_read_work(demo, read_only, tmp_path):
     query = "select min(flow_id) from flows where network = 'aa-gprs'"
-    (row,) = demo.warehouse.connect().sql(query).fetchall()
+    (row,) = ask(demo.warehouse, query).fetchall()
     store = ["--warehouse", str(read_only)]
     flow = str(row[0])
     pages = [tmp_path / "report.html", tmp_path / "compared.html", tmp_path / "flow.html"]

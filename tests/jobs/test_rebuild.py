@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from conftest import NETWORKS_FILE, contents
+from conftest import NETWORKS_FILE, ask, contents
 from small_captures import ingest_syns, packets_of
 
 from schemas import FLOWS, INGEST_LOG, PACKETS
@@ -86,7 +86,7 @@ def test_merged_files_belong_to_their_captures_after_a_rebuild(
 
 def user_of(root: Path) -> str:
     query = "select \"user\" from packets where network = 'aa-gprs' group by 1 order by count(*)"
-    return Warehouse(root).connect().execute(query).fetchone()[0]
+    return ask(Warehouse(root), query).fetchone()[0]
 
 
 def test_a_forgotten_user_stays_forgotten_after_a_rebuild(full, few_captures):
@@ -96,7 +96,7 @@ def test_a_forgotten_user_stays_forgotten_after_a_rebuild(full, few_captures):
     rebuild(full)
     run(full, few_captures)
     query = f"select count(*) from packets where \"user\" = '{user}' or server = '{user}'"
-    assert Warehouse(full).connect().execute(query).fetchall() == [(0,)]
+    assert ask(Warehouse(full), query).fetchall() == [(0,)]
 
 
 def test_purged_days_stay_purged_after_a_rebuild(full, few_captures):
@@ -119,7 +119,7 @@ def test_another_key_is_refused_after_a_rebuild(full, networks, monkeypatch):
 
 
 def test_plot_is_refused_after_a_rebuild_until_flows_are_made(full):
-    (flow_id,) = Warehouse(full).connect().execute("select min(flow_id) from flows").fetchone()
+    (flow_id,) = ask(Warehouse(full), "select min(flow_id) from flows").fetchone()
     lose(full)
     rebuild(full)
     with pytest.raises(SystemExit) as stopped:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from capture_files import Frame, pcap
-from conftest import DAY, NOON, count
+from conftest import DAY, NOON, ask, count
 from scapy.layers.inet import IP, TCP
 from zeek_logs import CONNECTION, site_log
 
@@ -59,7 +59,7 @@ def put(warehouse, network, name: str, text: str) -> CaptureOutcome:
 
 def rows(warehouse, network, table: str) -> list[dict]:
     flows_job.publish_flows(warehouse, [(network, DAY)])
-    return warehouse.connect().sql(f"from {table}").to_arrow_table().to_pylist()
+    return ask(warehouse, f"from {table}").to_arrow_table().to_pylist()
 
 
 def request(at_s: float, number: int = 1, status: str = "200") -> dict[str, str]:

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from capture_files import pcap, timed
-from conftest import NETWORKS_FILE, ROOT
+from conftest import NETWORKS_FILE, ROOT, ask
 from listening import Seen, watched
 from scapy.layers.inet import TCP
 from scapy.layers.inet6 import IPv6
@@ -162,10 +162,9 @@ def test_no_page_log_or_file_has_a_subscriber_or_the_key(run):
     assert not finder.finds(run.said.encode() + (run.folder / "log").read_bytes())
     assert not finder.finds("\n".join(run.seen.commands).encode())
     assert run.seen.beyond_loopback == set()
-    users = (
-        Warehouse(run.folder / "w")
-        .connect()
-        .execute("""select count(distinct "user") from flows where network = 'six'""")
+    users = ask(
+        Warehouse(run.folder / "w"),
+        """select count(distinct "user") from flows where network = 'six'""",
     )
     assert users.fetchone() == (20,)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import NETWORKS_FILE, ROOT
+from conftest import NETWORKS_FILE, ROOT, ask
 
 import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
@@ -94,10 +94,10 @@ def test_flows_are_the_same_from_a_row_group_of_many_partitions(
         result = ingest_capture(store, network, tmp_path / "a.pcap")
         flows_job.publish_flows(store, [(network, day) for day in result.dates])
         query = 'select * from flows order by "user", user_port'
-        found.append(store.connect().execute(query).fetchall())
+        found.append(ask(store, query).fetchall())
         metadata = "select count(distinct row_group_id) from parquet_metadata(?)"
         [path] = store.files(PACKETS)
-        row_groups += store.connect().execute(metadata, [str(path)]).fetchone()
+        row_groups += ask(store, metadata, [str(path)]).fetchone()
     assert row_groups == [1, network.user_partitions]
     assert found[0] == found[1]
     assert len(found[0]) == users

@@ -4,7 +4,7 @@ from collections import Counter
 from ipaddress import ip_network
 
 import pytest
-from conftest import CAPTURES
+from conftest import CAPTURES, ask
 
 from spark_jobs.capture.subscribers_hint import _likely_prefix
 from spark_jobs.jobs.ingest import ingest_capture
@@ -23,7 +23,7 @@ def test_a_wrong_prefix_gets_the_one_that_the_lab_uses(tmp_path, network):
         "subscribers of aa-gprs?"
     ]
     assert "no packet of a subscriber" in (outcome.error or "")
-    stored = warehouse.connect().sql("from ingest_log").fetchall()
+    stored = ask(warehouse, "from ingest_log").fetchall()
     assert "10.64" not in str(stored)
 
 

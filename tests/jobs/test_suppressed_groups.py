@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import DAY, EMPTY_IN_DEMO, Demo
+from conftest import DAY, EMPTY_IN_DEMO, Demo, ask
 
 from schemas import Table
 from spark_jobs.figures.names import PLOTS
@@ -158,10 +158,6 @@ def small(demo: Demo, networks: dict[str, Network], tmp_path_factory) -> Warehou
     return warehouse
 
 
-def ask(warehouse: Warehouse, query: str) -> list[tuple]:
-    return warehouse.connect().execute(query).fetchall()
-
-
 def groups_sql(table: Table) -> str:
     """Return SQL for the number of users in a group."""
     if "user_group" in table.arrow.names:
@@ -176,16 +172,16 @@ def test_marts_keep_exactly_the_groups_of_enough_users(demo, small, table):
     names = ", ".join((*NETWORK_DAY_COLUMNS, *table.group_columns))
     groups = ask(
         demo.warehouse, f"select {names}, {groups_sql(table)} from {table.name} group by all"
-    )
+    ).fetchall()
     enough = {group[:-1] for group in groups if group[0] == "cc-dialup"}
     enough |= {tuple(key) for *key, n in groups if key[0] == "aa-gprs" and n >= FEWEST}
-    before = ask(demo.warehouse, f"select {names}, * from {table.name}")
+    before = ask(demo.warehouse, f"select {names}, * from {table.name}").fetchall()
     wanted = [
         row
         for row in before
         if row[: len(NETWORK_DAY_COLUMNS) + len(table.group_columns)] in enough
     ]
-    kept = ask(small, f"select {names}, * from {table.name}")
+    kept = ask(small, f"select {names}, * from {table.name}").fetchall()
     assert sorted(map(str, wanted)) == sorted(map(str, kept))
 
     columns = "network, min_users, groups, suppressed"
@@ -196,7 +192,7 @@ def test_marts_keep_exactly_the_groups_of_enough_users(demo, small, table):
         ("aa-gprs", FEWEST, counted["aa-gprs"], of_few),
         ("bb-gprs", TOO_MANY, counted["bb-gprs"], counted["bb-gprs"]),
     ]
-    assert sorted(ask(small, query)) == ([] if table in EMPTY_IN_DEMO else expected)
+    assert sorted(ask(small, query).fetchall()) == ([] if table in EMPTY_IN_DEMO else expected)
 
 
 HOUR = "hour({} at time zone 'Europe/Budapest')"
@@ -223,10 +219,10 @@ def test_flows_confirm_that_every_kept_group_has_enough_users(demo, small, mart)
             and network = 'aa-gprs' and initiator = 'mobile'
         group by all
         """,
-    )
+    ).fetchall()
     users = {tuple(group): count for *group, count in found}
     groups = f"select distinct {', '.join(TABLES[mart].group_columns)} from {mart}"
-    kept = ask(small, f"{groups} where network = 'aa-gprs'")
+    kept = ask(small, f"{groups} where network = 'aa-gprs'").fetchall()
     assert min(users.values()) < FEWEST
     assert {*kept} == {group for group, count in users.items() if count >= FEWEST}
 
@@ -243,7 +239,9 @@ def test_marts_have_their_former_bytes_once_min_users_is_unset(demo, small, netw
     assert change(warehouse, networks["aa-gprs"], FEWEST) == []
     assert change(warehouse, networks["aa-gprs"], 0) == [("aa-gprs", DAY)]
     assert files(warehouse, "aa-gprs") == files(demo.warehouse, "aa-gprs")
-    assert ask(warehouse, "select distinct network from suppressed_groups") == [("bb-gprs",)]
+    assert ask(warehouse, "select distinct network from suppressed_groups").fetchall() == [
+        ("bb-gprs",)
+    ]
 
 
 def text_of(path: Path) -> str:
@@ -253,7 +251,7 @@ def text_of(path: Path) -> str:
 def test_the_report_shows_the_number_of_suppressed_groups(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html"))
     query = "select sum(suppressed), sum(groups) from suppressed_groups where network = 'aa-gprs'"
-    ((suppressed, groups),) = ask(small, query)
+    ((suppressed, groups),) = ask(small, query).fetchall()
     assert 0 < suppressed < groups
     assert f"aa-gprs: {suppressed:,} of {groups:,} groups have fewer than {FEWEST} users" in text
     assert "aa-gprs: left out, as each row is of one user (Suppressed groups)." in text
@@ -261,7 +259,7 @@ def test_the_report_shows_the_number_of_suppressed_groups(small, tmp_path):
         select suppressed, groups from suppressed_groups
         where (network, mart) = ('aa-gprs', 'metrics')
     """
-    ((suppressed, groups),) = ask(small, query)
+    ((suppressed, groups),) = ask(small, query).fetchall()
     words = re.sub(r"<[^>]+>|\s", " ", text).split()
     assert f"metrics aa-gprs {suppressed:,} {groups:,}" in " ".join(words)
 
@@ -287,10 +285,10 @@ def test_a_dashboard_shows_the_number_of_suppressed_groups(small):
         small,
         "select network, users, sum(suppressed), sum(groups)"
         f" from ({SUPPRESSED_GROUPS.sql}) group by all",
-    )
+    ).fetchall()
     counted = ask(
         small, "select network, sum(suppressed), sum(groups) from suppressed_groups group by all"
-    )
+    ).fetchall()
     ((_, *aa), (_, *bb)) = sorted(counted)
     assert sorted(shown) == [
         ("aa-gprs", f"fewer than {FEWEST}", *aa),
@@ -301,7 +299,9 @@ def test_a_dashboard_shows_the_number_of_suppressed_groups(small):
 
 def test_a_report_whose_groups_are_all_suppressed_says_so(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["bb-gprs"]))
-    ((groups,),) = ask(small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'")
+    ((groups,),) = ask(
+        small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'"
+    ).fetchall()
     assert f"bb-gprs: {groups:,} of {groups:,} groups have fewer than {TOO_MANY} users" in text
     assert "This page shows no examples." in text
 
@@ -311,7 +311,7 @@ def test_pages_of_single_connections_are_removed(small):
     before = {path.name for path in (small.root / PLOTS).glob("flow-*")}
     refresh_pages(small)
     after = {path.name for path in (small.root / PLOTS).glob("flow-*")}
-    shown = ask(small, "select flow_id from flows where network = 'cc-dialup'")
+    shown = ask(small, "select flow_id from flows where network = 'cc-dialup'").fetchall()
     assert after
     assert after <= {f"flow-{flow_id}.html" for (flow_id,) in shown}
     assert before - after

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 from capture_files import pcap
-from conftest import NOON
+from conftest import NOON, ask
 from test_far_subscribers import A4, B4, FILE, SERVER4, conn_log, frames
 from test_pseudonyms import OTHER, SECRET
 
@@ -126,7 +126,7 @@ def test_no_guess_gives_a_stored_value(tmp_path):
     guessed = warehouse(tmp_path / "guessed", OTHER, FILE, A4)
     wrong = warehouse(tmp_path / "wrong", OTHER, FILE, ANOTHER)
     assert values_of_right_guess(kept, guessed, wrong) == set()
-    (content,) = Warehouse(kept).connect().execute("select content from ingest_log").fetchone()
+    (content,) = ask(Warehouse(kept), "select content from ingest_log").fetchone()
     assert re.fullmatch("[0-9a-f]{40}", content)
     assert sum(value.startswith("sample") for value in values(kept)) > 3
 
@@ -175,7 +175,7 @@ def plain(tmp_path):
 
 
 def users(store: Warehouse) -> set[str]:
-    return {user for (user,) in store.connect().execute('select "user" from packets').fetchall()}
+    return {user for (user,) in ask(store, 'select "user" from packets').fetchall()}
 
 
 def read_again(store: Warehouse, network, file: Path) -> None:

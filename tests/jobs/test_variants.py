@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from capture_files import NOON, Frame, pcap
-from conftest import NETWORKS_FILE, count
+from conftest import NETWORKS_FILE, ask, count
 from scapy.layers.inet import IP, TCP
 from zeek_logs import log
 
@@ -109,7 +109,7 @@ def ran(giscope, tmp_path, landing, packets_only):
         store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
         status, lines = giscope("run", *store, *options, landing)
         query = "select network, count(*) from packets group by all"
-        return status, lines, dict(Warehouse(tmp_path / "w").connect().sql(query).fetchall())
+        return status, lines, dict(ask(Warehouse(tmp_path / "w"), query).fetchall())
 
     return run
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import CHROMIUM
+from conftest import CHROMIUM, ask
 from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as PageTimeoutError
 
@@ -102,11 +102,10 @@ def test_figures_fit_the_sheet_when_printed_and_have_their_size_again_afterwards
 @pytest.fixture(scope="module")
 def drawn_flow(demo, tmp_path_factory) -> Path:
     """The page of a connection with retransmissions and stalls."""
-    ((flow_id,),) = (
-        demo.warehouse.connect()
-        .sql("select flow_id from flows order by rto_expiries desc nulls last, flow_id limit 1")
-        .fetchall()
-    )
+    ((flow_id,),) = ask(
+        demo.warehouse,
+        "select flow_id from flows order by rto_expiries desc nulls last, flow_id limit 1",
+    ).fetchall()
     return plot(demo.warehouse, flow_id, tmp_path_factory.mktemp("plot") / "flow.html")
 
 

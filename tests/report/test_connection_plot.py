@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import read_user
+from conftest import ask, read_user
 from packet_script import Packet, partition
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
@@ -164,16 +164,15 @@ def assert_sums_are_the_flows(exchange: ConnectionPackets, connection: Connectio
 
 
 def test_bands_of_the_demos_connections_sum_up_to_their_rows(demo):
-    ids = (
-        demo.warehouse.connect()
-        .sql("""
+    ids = ask(
+        demo.warehouse,
+        """
         (select flow_id from flows where limited_by is not null order by rto_expiries desc limit 4)
         union (select flow_id from flows order by limited_receiver desc nulls last limit 3)
         union (select flow_id from flows order by limited_mobile desc nulls last limit 3)
         union (select flow_id from flows order by data_packets_down desc limit 3)
-        """)
-        .fetchall()
-    )
+        """,
+    ).fetchall()
     assert len(ids) > 9
     for (flow_id,) in ids:
         connection = read_connection(demo.warehouse, flow_id)

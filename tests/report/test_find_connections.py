@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from conftest import DAY, NETWORKS_FILE
+from conftest import DAY, NETWORKS_FILE, ask
 from made_up import flow, publish
 
 from schemas import FLOWS, LEASES
@@ -25,13 +25,13 @@ def known(demo, plain_demo) -> dict:
     """Return a connection with its plain address, and its flow_id in the demo with pseudonyms."""
     columns = '"user", user_port, server, server_port, start_ts'
     query = f"select {columns} from flows where network = 'aa-gprs' and payload_bytes_down > 50000"
-    rows = plain_demo.warehouse.connect().sql(f"{query} order by start_ts limit 1")
-    connection = dict(zip(rows.columns, rows.fetchall()[0], strict=True))
+    query = f"{query} order by start_ts limit 1"
+    [connection] = ask(plain_demo.warehouse, query).to_arrow_table().to_pylist()
     same = "network = 'aa-gprs' and " + " and ".join(
         f"{name} = ?" for name in ("user_port", "server", "server_port", "start_ts")
     )
-    found = demo.warehouse.connect().execute(
-        f"select flow_id from flows where {same}", list(connection.values())[1:]
+    found = ask(
+        demo.warehouse, f"select flow_id from flows where {same}", list(connection.values())[1:]
     )
     ((flow_id,),) = found.fetchall()
     assert re.fullmatch(r"[\d.]+", connection["user"])
@@ -95,15 +95,12 @@ def test_the_wrong_direction_finds_nothing(demo, known, networks):
 def test_several_are_listed_with_the_nearest_first(demo, known, capsys):
     """Their number is that of the user's connections in the table."""
     at = known["start_ts"] - timedelta(seconds=1)
-    ((pseudonym, total),) = (
-        demo.warehouse.connect()
-        .execute(
-            """select "user", count(*) over (partition by "user") from flows
+    ((pseudonym, total),) = ask(
+        demo.warehouse,
+        """select "user", count(*) over (partition by "user") from flows
             where network = 'aa-gprs' qualify flow_id = ?""",
-            [known["flow_id"]],
-        )
-        .fetchall()
-    )
+        [known["flow_id"]],
+    ).fetchall()
     for name in (pseudonym, known["user"]):
         status, out, err = answer(
             capsys, "why", "--warehouse", demo.warehouse.root, "--network", "aa-gprs",
@@ -116,9 +113,11 @@ def test_several_are_listed_with_the_nearest_first(demo, known, capsys):
         assert known["user"] not in err
         lives = {
             flow_id: max((begin - at).total_seconds(), (at - end).total_seconds())
-            for flow_id, begin, end in demo.warehouse.connect()
-            .execute('select flow_id, start_ts, end_ts from flows where "user" = ?', [pseudonym])
-            .fetchall()
+            for flow_id, begin, end in ask(
+                demo.warehouse,
+                'select flow_id, start_ts, end_ts from flows where "user" = ?',
+                [pseudonym],
+            ).fetchall()
         }
         distances = [lives[int(line.split()[1])] for line in lines]
         assert distances == sorted(lives.values())[:20]
@@ -128,14 +127,11 @@ def test_several_are_listed_with_the_nearest_first(demo, known, capsys):
 def test_all_in_progress_then_are_listed_and_no_other(demo, networks):
     minute = datetime(2004, 3, 2, 10, 16, tzinfo=UTC)
     found = find_connections(demo.warehouse, search_of(time="2004-03-02T11:16"), networks)
-    ((expected,),) = (
-        demo.warehouse.connect()
-        .execute(
-            "select count(*) from flows where start_ts < ? and end_ts >= ?",
-            [minute + timedelta(minutes=1), minute],
-        )
-        .fetchall()
-    )
+    ((expected,),) = ask(
+        demo.warehouse,
+        "select count(*) from flows where start_ts < ? and end_ts >= ?",
+        [minute + timedelta(minutes=1), minute],
+    ).fetchall()
     assert found.total == expected > 20
     assert {row["distance"] for row in found.rows} == {0}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import ask
 
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
@@ -67,7 +68,7 @@ def page(demo, tmp_path_factory) -> Page:
 
 
 def one(demo, query: str) -> tuple:
-    (row,) = demo.warehouse.connect().sql(query).fetchall()
+    (row,) = ask(demo.warehouse, query).fetchall()
     return row
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 import pytest
+from conftest import ask
 
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
@@ -13,15 +14,15 @@ from spark_jobs.report.why import explanation
 from spark_jobs.warehouse.store import Warehouse
 
 
-def ask(demo, question: str) -> dict:
+def flow_of(demo, question: str) -> dict:
     """Return one row of the demo's flows."""
-    answer = demo.warehouse.connect().sql(f"select * from flows where {question} limit 1")
-    (row,) = answer.fetchall()
-    return dict(zip(answer.columns, row, strict=True))
+    query = f"select * from flows where {question} limit 1"
+    [row] = ask(demo.warehouse, query).to_arrow_table().to_pylist()
+    return row
 
 
 def test_five_sentences_have_the_numbers_of_the_tables(demo):
-    flow = ask(demo, "retransmissions > 20 and rto_expiries > 1 and lost_access > 5")
+    flow = flow_of(demo, "retransmissions > 20 and rto_expiries > 1 and lost_access > 5")
     speed, limits, losses, retransmissions, stalls = explanation(
         read_connection(demo.warehouse, flow["flow_id"])
     )
@@ -31,20 +32,19 @@ def test_five_sentences_have_the_numbers_of_the_tables(demo):
     assert f"The server retransmitted {flow['retransmissions']:,} packets" in retransmissions
     assert f"timer expired {flow['rto_expiries']:,} times" in retransmissions
     assert sum(map(int, re.findall(r"(\d+) %", limits))) == pytest.approx(100, abs=3)
-    count, seconds = (
-        demo.warehouse.connect()
-        .sql(f"""
+    count, seconds = ask(
+        demo.warehouse,
+        f"""
         select count(*), sum(epoch(end_ts - start_ts)) from stalls
         where flow_id = {flow["flow_id"]}
-    """)
-        .fetchall()[0]
-    )
+    """,
+    ).fetchall()[0]
     assert f"The connection stalled {count} time" in stalls
     assert f"for {seconds:.1f} s in total" in stalls
 
 
 def test_largest_limit_is_named_first(demo):
-    flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
+    flow = flow_of(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
         "the mobile's window was full ("
         in explanation(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
@@ -52,7 +52,7 @@ def test_largest_limit_is_named_first(demo):
 
 
 def test_limits_and_retransmissions_of_an_unanswered_connection_are_unknown(demo):
-    flow = ask(demo, "setup_class = 'no_response'")
+    flow = flow_of(demo, "setup_class = 'no_response'")
     _, limits, losses, retransmissions, stalls = explanation(
         read_connection(demo.warehouse, flow["flow_id"])
     )
@@ -78,7 +78,7 @@ def test_empty_warehouse_has_no_flow(tmp_path):
 
 def test_one_packet_and_one_byte_are_in_the_singular(demo):
     """Of a connection of the demo whose numbers are all made one."""
-    flow = ask(
+    flow = flow_of(
         demo,
         "flow_id in (select flow_id from retransmissions where not needed and not new_data) "
         "and lost_access > 0 and retransmissions > 3",

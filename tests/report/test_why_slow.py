@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DAY, NOON
+from conftest import DAY, NOON, ask
 from made_up import flow, publish
 from test_report import Page, shows, value, value_and_interval
 
@@ -53,19 +53,18 @@ def page(demo, tmp_path_factory) -> Page:
 
 
 def one(demo, query: str) -> tuple:
-    (row,) = demo.warehouse.connect().sql(query).fetchall()
+    (row,) = ask(demo.warehouse, query).fetchall()
     return row
 
 
 def test_rtts_by_flight_are_those_of_the_table(demo, page):
-    samples = (
-        demo.warehouse.connect()
-        .sql("""
+    samples = ask(
+        demo.warehouse,
+        """
         select rtt, flight from rtt_samples
         where network = 'cc-dialup' and side = 'access' and (not delayed or flight >= 4096)
-    """)
-        .df()
-    )
+    """,
+    ).df()
     shown = page.row("rtt-by-flight", "cc-dialup", "peak", f"{len(samples):,}")
     mean, *quartiles = shown[:4]
     assert shows(mean, samples["rtt"].mean())
@@ -78,7 +77,7 @@ def test_rtts_by_flight_are_those_of_the_table(demo, page):
 
 
 def test_largest_rtts_are_those_of_the_links(demo, page):
-    largest = demo.warehouse.connect().sql(
+    largest = ask(demo.warehouse,
         "select rtt_max from links where network = 'bb-gprs'"
     ).df()["rtt_max"]  # fmt: skip
     count, median, _, most, *above, _ = page.row("largest-rtt", "bb-gprs", "peak")
@@ -117,7 +116,7 @@ def test_retransmissions_are_those_of_the_table_by_their_cause(demo, page):
 
 
 def test_rto_values_are_weighted_by_their_duration(demo, page):
-    values = demo.warehouse.connect().sql("""
+    values = ask(demo.warehouse, """
         select rto, backed_off, greatest(epoch(coalesce(
             lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as duration
         from rto_values join flows using (network, date, flow_id)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from conftest import NETWORKS_FILE
+from conftest import NETWORKS_FILE, ask
 
 from schemas import FLOWS, PACKETS, Table
 from spark_jobs.cli import main
@@ -35,7 +35,7 @@ def checked(root: Path, capsys: pytest.CaptureFixture, status: int = 2) -> list[
 
 
 def rows(warehouse: Warehouse, table: Table) -> list[tuple]:
-    return warehouse.connect().execute(f"from {table.name} order by all").fetchall()
+    return ask(warehouse, f"from {table.name} order by all").fetchall()
 
 
 def test_a_damaged_file_is_reported_and_made_again(warehouse, few_captures, capsys):

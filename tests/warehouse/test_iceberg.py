@@ -62,7 +62,7 @@ def test_a_table_has_the_rows_that_duckdb_reads(demo, name):
     table = iceberg(demo.warehouse.root, name)
     by_iceberg = table.scan().to_arrow()
     assert by_iceberg.column_names == TABLES[name].arrow_with_partitions.names
-    connection = demo.warehouse.connect()
+    connection = demo.warehouse.connect(name)
     connection.register("by_iceberg", by_iceberg)
     connection.execute("set timezone = 'UTC'")
     (count,) = connection.execute(f"select count(*) from {name}").fetchone()

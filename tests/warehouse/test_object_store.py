@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 
 import pytest
 from catalogs import new_database
-from conftest import EMPTY_IN_DEMO, GISCOPE, NETWORKS_FILE, contents
+from conftest import EMPTY_IN_DEMO, GISCOPE, NETWORKS_FILE, ask, contents
 from object_store import new_bucket
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
@@ -67,7 +67,7 @@ def test_a_run_in_an_object_store_makes_the_tables_of_a_folder(
     capsys.readouterr()
     query = "select max(ip_bytes_down) from flows"
     main(["sql", "--warehouse", str(root), "--format", "csv", query])
-    (most,) = Warehouse(few_run.root, catalog="").connect().execute(query).fetchone()
+    (most,) = ask(Warehouse(few_run.root, catalog=""), query).fetchone()
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 

@@ -11,7 +11,7 @@ from threading import Event, Thread
 import duckdb
 import pyarrow as pa
 import pytest
-from conftest import EMPTY_IN_DEMO
+from conftest import EMPTY_IN_DEMO, ask
 
 from schemas import NETWORKS
 from spark_jobs.figures.tables import TABLES
@@ -85,7 +85,7 @@ def moved_warehouse(folder: Path) -> Warehouse:
 
 
 def countries(warehouse: Warehouse) -> list[str]:
-    found = warehouse.connect().execute("select country from networks order by 1").fetchall()
+    found = ask(warehouse, "select country from networks order by 1").fetchall()
     return [country for (country,) in found]
 
 

@@ -15,7 +15,7 @@ import pytest
 import zeek_program
 import zstandard
 from capture_files import Frame, pcap
-from conftest import CAPTURES
+from conftest import CAPTURES, ask
 from scapy.layers.l2 import ARP, Ether
 from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
@@ -213,9 +213,10 @@ def ingested(warehouse: Warehouse, network: Network, paths: Iterable[Path]) -> l
 
 def rows(warehouse: Warehouse) -> list[tuple]:
     """All columns but the times, which sending does not keep, in the order of the times."""
-    found = warehouse.connect().execute(
+    found = ask(
+        warehouse,
         "select * exclude (ts, date, capture, frame) replace (sack::text as sack) from packets "
-        "order by ts, capture, frame, downlink"
+        "order by ts, capture, frame, downlink",
     )
     return found.fetchall()
 

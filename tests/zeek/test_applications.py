@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import zstandard
-from conftest import ROOT
+from conftest import ROOT, ask
 from zeek_program import SCRIPTS
 
 import spark_jobs.jobs.flows as flows_job
@@ -53,7 +53,7 @@ def verdicts(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[
     assert [result.error for result in done] == [None] * len(files)
     (day,) = done[0].dates
     flows_job.publish_flows(warehouse, [(network, day)])
-    found = warehouse.connect().sql('select "user", user_port, request_response from flows')
+    found = ask(warehouse, 'select "user", user_port, request_response from flows')
     by_end = {(user, port): verdict for user, port, verdict in found.fetchall()}
     return {row["exchange"]: by_end[row["client"], int(row["client_port"])] for row in truth(name)}
 
@@ -122,7 +122,7 @@ def test_http_log_counts_the_requests_that_were_made(warehouse, network):
     """Also one cut short, but none within CONNECT's tunnel."""
     verdicts(warehouse, network, "web", with_logs=True)
     counts = 'select "user", user_port, requests from sessions join flows using (flow_id)'
-    found = warehouse.connect().sql(counts).fetchall()
+    found = ask(warehouse, counts).fetchall()
     counted = {(user, port): requests for user, port, requests in found if requests is not None}
     assert len(counted) > 50
     for row in truth("web"):

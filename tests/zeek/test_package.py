@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap, timed
-from conftest import CAPTURES, NETWORKS_FILE, NOON, ROOT
+from conftest import CAPTURES, NETWORKS_FILE, NOON, ROOT, ask
 from layers import DATA, DATAGRAM, PING, SYN, SYN6
 from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
@@ -179,8 +179,8 @@ def test_accounting_script_logs_start_and_stop(tmp_path, plain_network):
     warehouse = Warehouse(tmp_path / "w")
     log = accounting_log(tmp_path, frames)
     assert ingest_capture(warehouse, plain_network, log).error is None
-    found = warehouse.connect().execute(
-        "select status, address, subscriber, session_time from accounting order by ts"
+    found = ask(
+        warehouse, "select status, address, subscriber, session_time from accounting order by ts"
     )
     assert found.fetchall() == [
         ("start", "10.64.0.1", "001010123456789", None),

@@ -1,6 +1,7 @@
 """The program zeek: unpacked from the folder beside a checkout, else the one on the PATH; and the
 plugin in zeek_scripts/, built for it."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -82,9 +83,16 @@ def _path(tree: Path) -> str:
 def _does_if_installed(
     packages: tuple[str, ...], commands: list[list[str]], variables: dict[str, str]
 ) -> bool:
-    """Whether the commands succeed, with Debian's packages where they do not without."""
-    done = all(_does(command, variables) for command in commands)
-    return done or (_installed(packages) and all(_does(command, variables) for command in commands))
+    """Whether the commands succeed, with Debian's packages where they do not without.
+
+    One process at a time: neither apt-get nor a build waits for another of its kind.
+    """
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with (BUILT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return all(_does(command, variables) for command in commands) or (
+            _installed(packages) and all(_does(command, variables) for command in commands)
+        )
 
 
 def _does(command: list[str], variables: dict[str, str]) -> bool:

@@ -1,9 +1,11 @@
 """Fig. 5: the set-up classification tree, with all networks in each node."""
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
+from spark_jobs.figures.dashboard_parts import literal
 from spark_jobs.figures.fig05_setup_tree.mart import MART
 from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, TREE, Node
 from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
@@ -33,6 +35,15 @@ SHARES = Numbers(
     ],
 )
 """The share of the set-ups in each node, named by its condition."""
+IN_NODES = ", ".join(
+    f"if({node.where}, {literal(node.where)}, null)" for node, _ in TREE.with_levels()
+)
+BY_NODE = replace(
+    NUMBERS,
+    source=f"(select *, unnest([{IN_NODES}]) as node from {MART.name})",
+    where="node is not null",
+)
+"""NUMBERS by `node`: a row of the mart counts in each node whose condition holds."""
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 """Sizes in px; LINE: height of a network's line, HEAD: of the node's name."""
 
@@ -50,7 +61,13 @@ class PlacedNode:
 def sections(selection: Selection) -> list[Section]:
     """Return the tree as a drawing and as a table."""
     shares = SHARES.rows(selection, "network")
-    numbers = {node.where: _by_network(selection, node, shares) for node, _ in TREE.with_levels()}
+    rows_of: dict[str, list[Row]] = defaultdict(list)
+    for row in BY_NODE.rows(selection, "network", "node"):
+        rows_of[row["node"]].append(row)
+    numbers = {
+        node.where: _by_network(selection, node, shares, rows_of[node.where])
+        for node, _ in TREE.with_levels()
+    }
     tree = _prune(TREE, numbers)
     names = [network.name for network in selection.networks]
     height = HEAD + LINE * len(names) + 8
@@ -70,7 +87,7 @@ def sections(selection: Selection) -> list[Section]:
         width,
     )
     html = html.replace('class="figure"', 'class="figure wide"')
-    rows = [
+    table = [
         [("\N{EM SPACE}" * level) + node.name, name, count(found.flows), *found.texts]
         for node, level in tree.with_levels()
         for name, found in numbers[node.where].items()
@@ -87,7 +104,7 @@ def sections(selection: Selection) -> list[Section]:
             samples=f"{count(sum(of_node.flows for of_node in numbers[TREE.where].values()))} "
             "set-ups",
             figure=html,
-            tables=[NumberTable(headings, rows)],
+            tables=[NumberTable(headings, table)],
             notes=[PAPER, DIFFERENCES],
         )
     ]
@@ -122,12 +139,12 @@ ByNode = dict[str, dict[str, NodeNumbers]]
 """By a node's condition and network."""
 
 
-def _by_network(selection: Selection, node: Node, shares: list[Row]) -> dict[str, NodeNumbers]:
-    """Return a node's numbers by network; shares: the rows of SHARES by network."""
+def _by_network(
+    selection: Selection, node: Node, shares: list[Row], rows: list[Row]
+) -> dict[str, NodeNumbers]:
+    """Return a node's numbers by network; shares, rows: of SHARES and of its BY_NODE by network."""
     found = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
-    inside = {
-        row["network"]: row for row in replace(NUMBERS, where=node.where).rows(selection, "network")
-    }
+    inside = {row["network"]: row for row in rows}
     for share in shares:
         name = share["network"]
         texts, values = [share.text(node.where)], [share.value_text(node.where)]
