@@ -78,7 +78,7 @@ def zeek_plugin(zeek: None) -> Iterator[None]:
     """Put zeek on the PATH, and let it find the plugin in zeek_scripts/."""
     folder = zeek_program.plugin()
     if folder is None:
-        pytest.skip("the plugin cannot be built: no compiler, or no headers of zeek or OpenSSL")
+        pytest.skip("the plugin cannot be built: no compiler, or no headers of its libraries")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZEEK_PLUGIN_PATH", str(folder))
         yield

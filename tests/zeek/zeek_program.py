@@ -19,7 +19,7 @@ BUILT = ROOT / "build/zeek"
 BUILT_FOR = "/opt/zeek"
 """The prefix that an archive's text files name."""
 LIBRARIES = ("libpcap0.8", "libssl3", "zlib1g", "libmaxminddb0")
-TO_BUILD = ("cmake", "make", "g++", "libssl-dev")
+TO_BUILD = ("cmake", "make", "g++", "libssl-dev", "libpcap-dev")
 TO_SEND = ("iproute2", "tcpreplay")
 """Debian's packages."""
 NOT_HERE = f"no zeek: neither an archive of it in {ARCHIVES} nor the program on the PATH"
