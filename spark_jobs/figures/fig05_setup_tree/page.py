@@ -142,7 +142,10 @@ ByNode = dict[str, dict[str, NodeNumbers]]
 def _by_network(
     selection: Selection, node: Node, shares: list[Row], rows: list[Row]
 ) -> dict[str, NodeNumbers]:
-    """Return a node's numbers by network; shares, rows: of SHARES and of its BY_NODE by network."""
+    """Return a node's numbers by network.
+
+    shares: the rows of SHARES by network; rows: those of BY_NODE for this node.
+    """
     found = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
     inside = {row["network"]: row for row in rows}
     for share in shares:
