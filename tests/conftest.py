@@ -78,7 +78,9 @@ def zeek_plugin(zeek: None) -> Iterator[None]:
     """Put zeek on the PATH, and let it find the plugin in zeek_scripts/."""
     folder = zeek_program.plugin()
     if folder is None:
-        pytest.skip("the plugin cannot be built: no compiler, or no headers of its libraries")
+        pytest.skip(
+            "the plugin cannot be built: no compiler, or no headers of zeek, OpenSSL or libpcap"
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZEEK_PLUGIN_PATH", str(folder))
         yield
@@ -295,7 +297,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
 
 
 def ask(warehouse: Warehouse, query: str, params: object = None) -> duckdb.DuckDBPyConnection:
-    """Run a query; return the connection with its rows, and with views of what it names only."""
+    """Return a connection that has run a query, with views of the tables that it names only."""
     return warehouse.connect(query).execute(query, params)
 
 

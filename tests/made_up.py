@@ -20,14 +20,10 @@ def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None
 
 def flow(demo: Demo, **changes: object) -> dict:
     """Return a connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
-    [row] = (
-        ask(
-            demo.warehouse,
-            "from flows where network = 'aa-gprs' and initiator = 'mobile' "
-            "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 "
-            "order by flow_id limit 1",
-        )
-        .to_arrow_table()
-        .to_pylist()
-    )
+    query = """
+        from flows where network = 'aa-gprs' and initiator = 'mobile'
+        and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11
+        order by flow_id limit 1
+    """
+    [row] = ask(demo.warehouse, query).to_arrow_table().to_pylist()
     return {name: row[name] for name in FLOWS.arrow.names} | changes

@@ -115,9 +115,8 @@ def test_missing_pages_are_made_again_and_others_removed(made):
 def test_plot_of_a_connection_without_packets_is_refused(demo, tmp_path, capsys):
     root = tmp_path / "w"
     shutil.copytree(demo.warehouse.root, root)
-    (flow_id,) = (
-        ask(Warehouse(root), "select min(flow_id) from flows where network = 'aa-gprs'")
-    ).fetchall()[0]
+    query = "select min(flow_id) from flows where network = 'aa-gprs'"
+    (flow_id,) = ask(Warehouse(root), query).fetchone()
     for published in Warehouse(root).published_units("capture", "aa-gprs"):
         Warehouse(root).publish(published.unit, {}, published.facts)
     with pytest.raises(SystemExit):

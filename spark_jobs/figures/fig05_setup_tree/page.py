@@ -1,6 +1,5 @@
 """Fig. 5: the set-up classification tree, with all networks in each node."""
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
@@ -61,12 +60,11 @@ class PlacedNode:
 def sections(selection: Selection) -> list[Section]:
     """Return the tree as a drawing and as a table."""
     shares = SHARES.rows(selection, "network")
-    rows_of: dict[str, list[Row]] = defaultdict(list)
-    for row in BY_NODE.rows(selection, "network", "node"):
-        rows_of[row["node"]].append(row)
+    inside = {
+        (row["node"], row["network"]): row for row in BY_NODE.rows(selection, "network", "node")
+    }
     numbers = {
-        node.where: _by_network(selection, node, shares, rows_of[node.where])
-        for node, _ in TREE.with_levels()
+        node.where: _by_network(selection, node, shares, inside) for node, _ in TREE.with_levels()
     }
     tree = _prune(TREE, numbers)
     names = [network.name for network in selection.networks]
@@ -87,7 +85,7 @@ def sections(selection: Selection) -> list[Section]:
         width,
     )
     html = html.replace('class="figure"', 'class="figure wide"')
-    table = [
+    rows = [
         [("\N{EM SPACE}" * level) + node.name, name, count(found.flows), *found.texts]
         for node, level in tree.with_levels()
         for name, found in numbers[node.where].items()
@@ -104,7 +102,7 @@ def sections(selection: Selection) -> list[Section]:
             samples=f"{count(sum(of_node.flows for of_node in numbers[TREE.where].values()))} "
             "set-ups",
             figure=html,
-            tables=[NumberTable(headings, table)],
+            tables=[NumberTable(headings, rows)],
             notes=[PAPER, DIFFERENCES],
         )
     ]
@@ -140,21 +138,19 @@ ByNode = dict[str, dict[str, NodeNumbers]]
 
 
 def _by_network(
-    selection: Selection, node: Node, shares: list[Row], rows: list[Row]
+    selection: Selection, node: Node, shares: list[Row], inside: dict[tuple[str, str], Row]
 ) -> dict[str, NodeNumbers]:
     """Return a node's numbers by network.
 
-    shares: the rows of SHARES by network; rows: those of BY_NODE for this node.
+    shares: the rows of SHARES by network; inside: those of BY_NODE, by node and network.
     """
     found = dict.fromkeys((network.name for network in selection.networks), NO_SETUPS)
-    inside = {row["network"]: row for row in rows}
     for share in shares:
         name = share["network"]
         texts, values = [share.text(node.where)], [share.value_text(node.where)]
         if node is TREE:
             texts = values = [PERCENT.text(1)]
-        if name in inside:
-            row = inside[name]
+        if row := inside.get((node.where, name)):
             found[name] = NodeNumbers(
                 row["flows"],
                 texts + row.texts,
