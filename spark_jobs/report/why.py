@@ -59,7 +59,7 @@ def _losses(flow: dict[str, Any]) -> str:
     return (
         f"Of the {counted(flow['data_packets_down'], 'data packet')} that Gi saw, "
         f"{_were(flow['lost_access'])} lost on the access side. The Internet side lost "
-        f"{counted(flow['lost_internet'], 'packet')}{rtt}."
+        f"{_counted_if_known(flow['lost_internet'], 'packet')}{rtt}."
     )
 
 
@@ -77,8 +77,12 @@ def _retransmissions(flow: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     return (
         f"The server retransmitted {counted(flow['retransmissions'], 'packet')}{by_cause}; "
         f"{_were(spurious, ' of them')} spurious, that is, of data that had arrived. Its "
-        f"retransmission timer expired {counted(flow['rto_expiries'], 'time')}."
+        f"retransmission timer expired {_counted_if_known(flow['rto_expiries'], 'time')}."
     )
+
+
+def _counted_if_known(number: int | None, noun: str) -> str:
+    return f"an unknown number of {noun}s" if number is None else counted(number, noun)
 
 
 def _were(number: int, of: str = "") -> str:

@@ -1,7 +1,9 @@
 """The captures that were read, and the frames that were skipped."""
 
+import datetime
+
 from schemas import MAX_OPTIONS_CUT_SHARE, SKIP_REASONS
-from spark_jobs.figures.format import count
+from spark_jobs.figures.format import NOT_MEASURED, count
 from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.selection import Selection
 
@@ -29,8 +31,8 @@ def sections(selection: Selection) -> list[Section]:
             count(row["captures"]),
             count(row["frames"]),
             count(row["packets"]),
-            f"{row['first_ts']:%Y-%m-%d %H:%M:%S}",
-            f"{row['last_ts']:%Y-%m-%d %H:%M:%S}",
+            _time(row["first_ts"]),
+            _time(row["last_ts"]),
         ]
         for row in totals
     ]
@@ -68,3 +70,8 @@ def sections(selection: Selection) -> list[Section]:
             notes=[f"{row['network']}, on {row['days']} days: {row['finding']}." for row in cut],
         )
     ]
+
+
+def _time(time: datetime.datetime | None) -> str:
+    """Return a time as text. A network has none if none of its rows is left."""
+    return f"{time:%Y-%m-%d %H:%M:%S}" if time else NOT_MEASURED

@@ -8,10 +8,9 @@ from spark_jobs.figures.limits_by_window.numbers import LIMIT_WORDS
 
 def limits_sentence(flow: dict[str, Any]) -> str:
     """Return a sentence on the limits of a connection; flow: its row of flows."""
-    if flow["limited_by"] is None:
-        return "The limits of the transfer are unknown."
     times = {name: flow[f"limited_{name}"] for name in LIMIT_WORDS}
-    total = sum(times.values())
+    if None in times.values() or not (total := sum(times.values())):
+        return "The limits of the transfer are unknown."
     phrases = [
         f"{LIMIT_WORDS[name]} ({100 * seconds / total:.0f} %)"
         for name, seconds in sorted(times.items(), key=lambda item: -item[1])

@@ -11,7 +11,7 @@ select
     user_numbers_of(user_group) as user_numbers,
     sum(setup_delay) as delay_sum
 from connections
-where setup_delay is not null
+where setup_delay is not null and setup_background is not null
 group by
     local_hour,
     syn_count = 1 and synack_count = 1, setup_background, floor(setup_delay * 10) / 10

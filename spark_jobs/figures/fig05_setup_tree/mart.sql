@@ -12,5 +12,5 @@ select
     count(setup_delay) as delay_flows,
     coalesce(sum(setup_delay), 0) as delay_sum
 from connections
-where setup_class is not null
+where setup_class is not null and setup_background is not null
 group by all

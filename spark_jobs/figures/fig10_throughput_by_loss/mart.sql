@@ -7,8 +7,8 @@ with transfers as (
         100 * (lost_access_expected + lost_internet_expected)
             / nullif(data_packets_down + lost_internet_expected, 0) as loss
     from connections
-    where single and request_response and throughput is not null and goodput is not null
-        and lost_access is not null
+    where single and request_response
+        and throughput is not null and throughput_received is not null and goodput is not null
 )
 select
     local_hour,
@@ -19,4 +19,5 @@ select
     sum(throughput_received) as received_sum,
     sum(goodput) as goodput_sum
 from transfers
+where loss is not null
 group by local_hour, loss_class, user_group

@@ -17,5 +17,5 @@ select
     sum(rtt_min) as rtt_min_sum,
     coalesce(sum(queue_s), 0) as queue_sum
 from located_links
-where rtt_max is not null
+where rtt_max is not null and rtt_min is not null
 group by all

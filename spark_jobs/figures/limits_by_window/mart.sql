@@ -9,7 +9,8 @@ with connections_with_segment_size as (
                 then max_ip_len - if(ipv6, 60, 40)
         end as segment_size
     from connections
-    where limited_channel is not null
+    where limited_channel + limited_receiver + limited_recovery + limited_slow_start + limited_server
+        + limited_mobile is not null
 ),
 connections_with_window as (
     select *, cast(round(max_window / segment_size) as bigint) as segments_in_window

@@ -4,7 +4,7 @@
 with access_samples as (
     select *, quarter_hour(ts) as quarter, utc_hour(ts) as utc_hour
     from rtt_samples
-    where side = 'access'
+    where side = 'access' and flight is not null and rtt is not null
 ),
 located_samples as (
     select

@@ -10,5 +10,6 @@ select
     sum(lost_access_max) as lost_access_max,
     sum(lost_internet_expected) as lost_internet
 from connections
-where lost_access is not null and data_packets_down > 0
+where lost_access_expected + lost_access_min + lost_access_max + lost_internet_expected is not null
+    and data_packets_down > 0
 group by local_hour, user_group

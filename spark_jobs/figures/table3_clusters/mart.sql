@@ -13,6 +13,7 @@ with transfers as (
         on links.user_hour = first_user_hour + utc_hour and links.rate > 0
     where single and request_response and payload_bytes_down > 32768 and goodput > 0
         and mss_class is not null and window_class is not null and sack is not null
+        and timestamps is not null
 )
 select
     local_hour,
