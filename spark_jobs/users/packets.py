@@ -208,7 +208,8 @@ def _read_columns(
         edges_read += len(items)
         if "quic_form" in table.column_names and table["quic_form"].null_count < len(table):
             rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
-            quic.append((target[rows], table.select(PACKETS.sparse).take(rows)))
+            if len(rows):
+                quic.append((target[rows], table.select(PACKETS.sparse).take(rows)))
     return columns | {"sack_edges": np.concatenate(edges)}, quic
 
 
