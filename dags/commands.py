@@ -29,6 +29,8 @@ EXIT_WITH_REASON = 2
 NO_WAREHOUSE = "no such warehouse"
 """Part of that reason before the first day is published."""
 PREFIX = "giscope: "
+WITHHELD = "withheld: "
+"""Beginning of a reason about something that was withheld, while the rest was published."""
 ADMINISTRATOR = "admin"
 """Airflow's account that writes notes."""
 MAX_NOTE = 1000
@@ -52,9 +54,15 @@ class GiscopeOperator(BaseOperator):
         self.stop: Callable[[], None] | None = None
 
     def execute(self, context: Any) -> Any:
-        """Run the command; name the network and the day in the events of the task's assets."""
+        """Run the command; name the network and the day in the events of the task's assets.
+
+        What the command withheld is in the task's note; the task succeeds, so that what it did
+        publish is checked and shown.
+        """
         if reasons := self.run_command(self.arguments):
-            sys.exit("; ".join(reasons))
+            if not reasons[-1].startswith(WITHHELD):  # an error that ended the command comes last
+                sys.exit("; ".join(reasons))
+            write_note(context, "; ".join(r for r in reasons if r.startswith(WITHHELD)))
         for asset in self.outlets:
             changed = {"network": self.network, "date": context["ds"]}
             context["outlet_events"][asset].extra = changed
@@ -194,14 +202,19 @@ class CompleteSensor(BaseSensorOperator):
 
 
 def note_reason(context: Any) -> None:
-    """Write the reason of a failed attempt into the task's note.
+    """Write the reason of a failed attempt into the task's note."""
+    error = context["exception"]
+    text = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    write_note(context, f"attempt {context['ti'].try_number} failed: {text}")
+
+
+def write_note(context: Any, note: str) -> None:
+    """Write the task's note.
 
     Airflow's REST API is the only way for a task to write a note. The account is one of its simple
     auth manager; with another manager there is no note, and the log says so.
     """
-    error, task = context["exception"], context["ti"]
-    text = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
-    note = f"attempt {task.try_number} failed: {text}"
+    task = context["ti"]
     shown = note if len(note) <= MAX_NOTE else f"{note[: MAX_NOTE - 1]}…"
     run, name = quote(task.run_id, ""), quote(task.task_id, "")
     path = f"/api/v2/dags/{task.dag_id}/dagRuns/{run}/taskInstances/{name}"

@@ -5,9 +5,12 @@ from schemas.table import Column, Table
 MAX_OPTIONS_CUT_SHARE = 0.01
 """Maximum share of a day's TCP packets with cut options; above it, the capture needs a change."""
 
+FAILED = "failed"
+"""The measure of a row about something of the day that could not be made."""
+
 QUALITY = Table(
     name="quality",
-    row="one check of a network's day, at its last run",
+    row="one check of a network's day, at its last run, or one mart that could not be made",
     columns=(
         Column(
             "measure",
@@ -15,7 +18,9 @@ QUALITY = Table(
             "what the check measures: unread_captures, skipped_share, duplicate_share, "
             "copied_share, clock_steps, acked_unseen_share, one_way_share, losses_unknown_share, "
             "sending_unknown_share, split_share, near_share, merged_share, options_cut_share, "
-            "not_tcp_share, tunnel_share, without_syn_share, peak_flows or volume_ratio",
+            "not_tcp_share, tunnel_share, without_syn_share, peak_flows or volume_ratio; or "
+            "failed, if the flows (which holds the day) or a mart (which does not) could not be "
+            "made",
             required=True,
         ),
         Column("value", "double", "the measured value. Null if it could not be measured"),

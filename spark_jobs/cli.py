@@ -30,7 +30,7 @@ from spark_jobs.cli_options import (
     TimeOption,
     WarehouseOption,
 )
-from spark_jobs.errors import UserError, in_a_line, printable
+from spark_jobs.errors import WITHHELD, UserError, in_a_line, printable, withheld, withheld_lines
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
@@ -97,10 +97,9 @@ def run(
     from spark_jobs.cli_summary import table1_summary
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.jobs import marts as marts_job
-    from spark_jobs.jobs import plot as plot_job
     from spark_jobs.jobs import quality
+    from spark_jobs.jobs.refresh import write_pages
     from spark_jobs.networks import load_networks
-    from spark_jobs.report.build import bring_up_to_date
     from spark_jobs.warehouse.store import Warehouse
 
     store = Warehouse(warehouse)
@@ -115,16 +114,19 @@ def run(
             flows_job.bring_up_to_date(store, usable)
             for verdict in quality.check(store, usable):
                 for finding in verdict.findings:
+                    if finding.startswith(WITHHELD):
+                        continue  # flows_job has printed it
                     typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
             marts_job.update_marts(store)
             if not store.days("marts"):
                 # Otherwise the error would say that there is nothing to show, but not why.
                 _raise_failures(failed, left_out)
-            report_file = bring_up_to_date(store)
-            plot_job.bring_up_to_date(store)
+            report_file = write_pages(store)
         _finish_removal(store)  # now, because the run has made damaged files again
-        typer.echo(table1_summary(store))
-        typer.echo(f"Report: {report_file.resolve()}")
+        with withheld("Table I"):
+            typer.echo(table1_summary(store))
+        if report_file.exists():
+            typer.echo(f"Report: {report_file.resolve()}")
     _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
@@ -998,8 +1000,9 @@ def command() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
+    withheld_lines.clear()
     try:
-        status = app(args, standalone_mode=False)
+        status = app(args, standalone_mode=False) or (2 if withheld_lines else 0)
         sys.stdout.flush()
     except typer.TyperException as error:
         _exit_with_error(error.format_message())

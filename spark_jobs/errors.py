@@ -1,8 +1,25 @@
-"""Errors that the user can mend: the command prints one line for each, and exits with status 2."""
+"""Errors that the user can mend: the command prints one line for each, and exits with status 2.
 
+An error of one day, mart, section or page withholds it alone: `withheld` prints a line, the command
+goes on with the others, and exits with status 2.
+"""
+
+import errno
 import os
+import sys
+import traceback
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+withheld_lines: list[str] = []
+"""The lines about what this command has withheld so far."""
+WITHHELD = "withheld: "
+"""Beginning of a line about something that could not be made, beside others that were."""
+MAX_REASON = 300
+"""Maximum number of characters of an unexpected error's own text in a message."""
+SOURCES = Path(__file__).resolve().parents[1]
 LINE_BREAKING = ("Cc", "Zl", "Zp")
 """Unicode categories of control characters and of line separators."""
 
@@ -22,12 +39,49 @@ class FullDiskError(UserError):
     """A full disk, which is no fault of the file that was read."""
 
 
-def in_a_line(error: UserError | OSError) -> str:
-    """Return the message of an error, with the place and the reason, in one line."""
-    if isinstance(error, UserError) or not error.strerror:
-        return str(error)
-    place = f"{error.filename}: " if error.filename else ""
-    return printable(f"{place}{error.strerror}")
+def in_a_line(error: BaseException) -> str:
+    """Return the message of an error, with the place and the reason, in one line.
+
+    An error that the code did not expect has its kind and the place in the code.
+    """
+    if isinstance(error, UserError):
+        return "; ".join(map(printable, error.args))
+    if isinstance(error, OSError) and error.strerror:
+        return printable(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}")
+    if isinstance(error, OSError):
+        return printable(str(error))
+    text = (str(error).splitlines() or [""])[0][:MAX_REASON]
+    return printable(f"{type(error).__name__}: {text}{_place(error)}")
+
+
+def _place(error: BaseException) -> str:
+    """Return where in giscope's code an error was raised, in parentheses; empty if not there."""
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    own = [(path, line) for path, line in frames if path.is_relative_to(SOURCES / "spark_jobs")]
+    return f" ({own[-1][0].relative_to(SOURCES)}:{own[-1][1]})" if own else ""
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Return whether an error is the machine's, so that whatever follows would fail as well."""
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return full or isinstance(error, FullDiskError | ConnectionError | TimeoutError)
+
+
+def withhold(what: str, reason: str) -> None:
+    """Print that something could not be made, and is withheld until a later run makes it."""
+    withheld_lines.append(printable(f"{WITHHELD}{what}: {reason}"))
+    print(f"giscope: {withheld_lines[-1]}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def withheld(what: str) -> Iterator[None]:
+    """Print an error within the block, and go on after it. Errors of the machine are raised."""
+    try:
+        yield
+    except Exception as error:
+        if is_of_machine(error):
+            raise
+        withhold(what, in_a_line(error))
 
 
 def printable(text: str) -> str:

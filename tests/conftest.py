@@ -279,15 +279,13 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Run tasks one after the other, without processes of their own."""
 
-    def run_here(task, items, label, done=lambda item, result: None):
-        results = []
-        for item in items:
-            results.append(task(item))
-            done(item, results[-1])
-        return results
+    def run_here(task, items, on_done, on_killed):
+        for number, item in enumerate(items):
+            on_done(number, task(item))
 
-    for job in ("ingest", "leases", "flows", "plot"):
-        patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+    patch.delenv("GISCOPE_MASTER", raising=False)
+    patch.setattr("spark_jobs.engine.processes.run", run_here)
+    patch.setattr("spark_jobs.engine.processes.compile_functions", lambda: None)
 
 
 def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:

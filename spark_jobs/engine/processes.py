@@ -7,10 +7,9 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import cache
 from multiprocessing import connection, get_context, parent_process
 from threading import Thread
@@ -30,48 +29,62 @@ TASK_MODULES = (
     "spark_jobs.tables.day_tables",
 )
 """Modules that tasks import when they run, but commands do not need."""
+KILLED = BrokenProcessPool, EOFError, ConnectionError
+"""Errors of a pool whose worker was killed; the last two: or the workers' server."""
 
 
 def compile_functions() -> None:
-    """Compile the functions that tasks need, unless an earlier run did."""
-    with _worker_pool("compiling the estimators") as pool:
-        compile_once(pool)
+    """Compile the functions that tasks need, unless an earlier run did.
+
+    Raises UserError if a worker is killed.
+    """
+    try:
+        compile_once(_pool())
+    except KILLED as error:
+        _pool.cache_clear()
+        raise UserError(WORKER_KILLED.format("compiling the estimators")) from error
 
 
 def run(
     task: Callable[[Item], Result],
     items: list[Item],
-    label: str,
-    on_done: Callable[[Item, Result], object],
-) -> list[Result]:
-    """Return task(item) for each item, in the items' order.
+    on_done: Callable[[int, Result], object],
+    on_killed: Callable[[int], object],
+) -> None:
+    """Run task(item) for each item. on_done(number of the item, result) is called after each.
 
-    on_done(item, result) is called when a task is done. The first error of a task is raised, and
-    tasks that have not begun are dropped. Raises UserError if a process is killed; `label` says in
-    the message what the process did.
+    on_killed(number) is called instead if a worker was killed while it ran this task alone: when a
+    worker is killed, each task that may have been the reason is run again alone.
     """
-    with _worker_pool(label) as pool:
-        futures = {pool.submit(task, item): item for item in items}
+    waiting = dict(enumerate(items))
+
+    def complete(numbers: list[int]) -> bool:
+        """Run some of the tasks; return whether no worker was killed."""
+        try:
+            futures = {_pool().submit(task, waiting[number]): number for number in numbers}
+        except KILLED:
+            _pool.cache_clear()
+            return False
         try:
             for future in as_completed(futures):
-                on_done(futures[future], future.result())
+                try:
+                    result = future.result()
+                except KILLED:
+                    _pool.cache_clear()
+                    return False
+                del waiting[futures[future]]
+                on_done(futures[future], result)
         finally:
             for future in futures:
                 future.cancel()
-        return [future.result() for future in futures]
+        return True
 
-
-@contextmanager
-def _worker_pool(label: str) -> Iterator[ProcessPoolExecutor]:
-    try:
-        yield _pool()
-    except (
-        BrokenProcessPool,
-        EOFError,
-        ConnectionError,
-    ) as error:  # the latter two: of the workers' server
-        _pool.cache_clear()
-        raise UserError(WORKER_KILLED.format(label)) from error
+    while waiting and not complete(list(waiting)):
+        # Workers take the tasks in order, and one more is ready for them.
+        for number in list(waiting)[: len(os.sched_getaffinity(0)) + 1]:
+            if not complete([number]):
+                del waiting[number]
+                on_killed(number)
 
 
 @cache

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_jobs.engine import processes
-from spark_jobs.errors import UserError
+from spark_jobs.engine.memory import WORKER_KILLED, memory_error_message
+from spark_jobs.errors import FullDiskError, UserError, in_a_line, is_of_machine
 from spark_jobs.extras import require
 
 if TYPE_CHECKING:
@@ -27,43 +28,77 @@ MASTER = "GISCOPE_MASTER"
 POLL_S = 0.05
 
 
+@dataclass(frozen=True)
+class Failure:
+    """The result of a task that raised an error, or whose worker was killed.
+
+    reason: one line for the user
+    of_machine: the other tasks would fail as well (see errors.is_of_machine)
+    """
+
+    reason: str
+    of_machine: bool = False
+
+
 def run_tasks(
     task: Callable[[Item], Result],
     items: list[Item],
     label: str,
-    on_done: Callable[[Item, Result], object] = lambda item, result: None,
+    on_done: Callable[[Item, Result | Failure], object] = lambda item, result: None,
     compiled: bool = True,
-) -> list[Result]:
-    """Return task(item) for each item, in the items' order.
+) -> list[Result | Failure]:
+    """Return task(item) for each item, in the items' order; a Failure where it raised an error.
 
     on_done(item, result) is called in this process when a task is done, while other tasks run; with
     Spark, when all tasks are done. compiled: the task calls compiled functions.
 
     Items and results are small. Tasks read and write the warehouse themselves, so that no packet
     crosses from one process to another, or into the JVM.
+
+    Raises UserError if a task failed by an error of the machine, such as a full disk.
     """
     if not items:
         return []
     if compiled and _tasks_run_here():
         processes.compile_functions()
+    killed = Failure(WORKER_KILLED.format(label))
+    results: dict[int, Result | Failure] = {}
+
+    def done(number: int, result: Result | Failure) -> None:
+        if isinstance(result, Failure) and result.of_machine:
+            raise FullDiskError(result.reason)
+        results[number] = result
+        on_done(items[number], result)
+        progress.update(progress_task, completed=len(results))
+
     with _progress() as progress:
         progress_task = progress.add_task(label, total=len(items))
+        attempt = _Attempt(task)
         if by_spark():
-            results = _run_by_spark(
-                task,
+            answers = _run_by_spark(
+                attempt,
                 items,
                 label,
                 lambda completed: progress.update(progress_task, completed=completed),
             )
-            for item, result in zip(items, results, strict=True):
-                on_done(item, result)
-            return results
+            for number, result in enumerate(answers):
+                done(number, result)
+        else:
+            processes.run(attempt, items, done, lambda number: done(number, killed))
+    return [results[number] for number in range(len(items))]
 
-        def advance(item: Item, result: Result) -> None:
-            on_done(item, result)
-            progress.advance(progress_task)
 
-        return processes.run(task, items, label, advance)
+@dataclass
+class _Attempt:
+    """A task that returns an error as a Failure, so that it stops no other task."""
+
+    task: Callable[[Any], Any]
+
+    def __call__(self, item: Any) -> Any:
+        try:
+            return self.task(item)
+        except Exception as error:
+            return Failure(memory_error_message(error) or in_a_line(error), is_of_machine(error))
 
 
 def by_spark() -> bool:
@@ -105,38 +140,25 @@ def _run_by_spark(
     items: list[Item],
     label: str,
     on_progress: Callable[[int], object],
-) -> list[Result]:
+) -> list[Result | Failure]:
+    """Return task(item) for each item; each runs again alone if a worker was killed."""
     from spark_jobs.engine.spark import as_user_error, spark_session
 
     context = spark_session().sparkContext
-    work = context.parallelize(items, len(items)).map(_ReturningErrors(task))
-    with as_user_error(label), ThreadPoolExecutor(1) as pool:
-        job = pool.submit(_collect, context, work, label)
-        while not job.done():
-            time.sleep(POLL_S)
-            on_progress(_tasks_done(context, label))
-        on_progress(len(items))
-        answers = job.result()
-    for _, error in answers:
-        if error:
-            raise error
-    return [answer for answer, _ in answers]
-
-
-@dataclass
-class _ReturningErrors:
-    """A task for Spark that returns errors that the user can mend.
-
-    If it raised them, they would come back as text between Java's.
-    """
-
-    task: Callable[[Any], Any]
-
-    def __call__(self, item: Any) -> tuple[Any, Exception | None]:
-        try:
-            return self.task(item), None
-        except (UserError, OSError) as error:
-            return None, error
+    work = context.parallelize(items, len(items)).map(task)
+    try:
+        with as_user_error(label), ThreadPoolExecutor(1) as pool:
+            job = pool.submit(_collect, context, work, label)
+            while not job.done():
+                time.sleep(POLL_S)
+                on_progress(_tasks_done(context, label))
+            return job.result()
+    except UserError as error:
+        if str(error) != WORKER_KILLED.format(label):
+            raise
+        if len(items) == 1:
+            return [Failure(str(error))]
+        return [_run_by_spark(task, [item], label, lambda _: None)[0] for item in items]
 
 
 def _collect(context: Any, work: Any, group: str) -> list:

@@ -1,7 +1,8 @@
 """The flows job: it makes a day's connections, and the tables beside them, from packets.
 
 One task handles some user partitions of a network's day (see tables/day_plan.py). The job publishes
-a day as a whole, as soon as its tasks are done.
+a day as a whole, as soon as its tasks are done. A day of which a task fails keeps the flows that it
+had, and is held (see jobs/quality.py) until a later run makes them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS
-from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.engine.tasks import Failure, run_tasks
+from spark_jobs.errors import in_a_line, is_of_machine, withhold
 from spark_jobs.networks import Network
 from spark_jobs.tables.day_plan import days_around, work_items
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts
 from spark_jobs.warehouse.store import Warehouse, fingerprint
-from spark_jobs.warehouse.units import Unit
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import WorkItem
@@ -52,24 +54,33 @@ def publish_flows(
 ) -> dict[tuple[str, date], int]:
     """Make the flows of each (network, date), and publish each when its tasks are done.
 
-    Returns the number of flows by (network name, date).
+    Returns the number of flows by (network name, date), without the days of which a task failed.
     """
     facts = {(network.name, day): _facts(warehouse, network, day) for network, day in work}
-    flow_counts = dict.fromkeys(facts, 0)
-    written: dict[tuple[str, date], list[dict[str, Written]]] = defaultdict(list)
+    flow_counts: dict[tuple[str, date], int] = {}
+    written: dict[tuple[str, date], list[dict[str, Written] | Failure]] = defaultdict(list)
     with warehouse.staging() as staging:
-        items = {
-            (network.name, day): list(work_items(warehouse, network, day, staging.path))
-            for network, day in work
-        }
+        items: dict[tuple[str, date], list[WorkItem]] = {}
+        for network, planned in work:
+            key = network.name, planned
+            try:
+                items[key] = [*work_items(warehouse, network, planned, staging.path)]
+            except Exception as error:
+                if is_of_machine(error):
+                    raise
+                _hold(warehouse, key, in_a_line(error))
 
         def publish(day: tuple[str, date]) -> None:
-            task_files = written.pop(day, [])
-            files = sorted(file for of_task in task_files for file in of_task.values())
+            results = written.pop(day, [])
+            if failures := [result for result in results if isinstance(result, Failure)]:
+                _hold(warehouse, day, failures[0].reason)
+                return
+            of_tasks = (result for result in results if not isinstance(result, Failure))
+            files = sorted(file for of_task in of_tasks for file in of_task.values())
             warehouse.publish(Unit.of_day("day", *day), files, facts[day])
             flow_counts[day] = sum(file.rows for file in files if file.belongs_to(FLOWS))
 
-        def on_task_done(item: WorkItem, files: dict[str, Written]) -> None:
+        def on_task_done(item: WorkItem, files: dict[str, Written] | Failure) -> None:
             day = item.names.network, item.names.day
             written[day].append(files)
             if len(written[day]) == len(items[day]):
@@ -83,6 +94,16 @@ def publish_flows(
             run_tasks(_make_flows, all_items, "flows", on_task_done)
     warehouse.update_views()
     return flow_counts
+
+
+def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:
+    """Record why a day's flows could not be made. What was published of it stays."""
+    withhold(f"flows of {day[0]} on {day[1]}", reason)
+    unit = Unit.of_day("day", *day)
+    published = warehouse.published(unit) or PublishedUnit(unit)
+    facts = DayFacts.of(published).replace(inputs="", failed=reason)
+    if facts.as_json() != published.facts:
+        warehouse.publish(unit, [], facts, published.stored_in.keys())
 
 
 def _make_flows(item: WorkItem) -> dict[str, Written]:

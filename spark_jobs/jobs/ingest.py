@@ -14,7 +14,7 @@ from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import has_log_name
 from spark_jobs.capture.plan import CaptureFile, plan_ingest
 from spark_jobs.capture.removal_filter import RemovalFilter
-from spark_jobs.engine.tasks import by_spark, run_tasks
+from spark_jobs.engine.tasks import Failure, by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.publish_capture import (
@@ -109,7 +109,13 @@ def _ingest_changed(
     outcomes: dict[CaptureFile, CaptureOutcome] = {}
     with warehouse.staging() as staging:
 
-        def publish(file: CaptureFile, read: CaptureRead) -> None:
+        def publish(file: CaptureFile, read: CaptureRead | Failure) -> None:
+            if isinstance(read, Failure):
+                from spark_jobs.capture.rows_of_file import CaptureRead
+
+                read = CaptureRead(
+                    CaptureFacts(size=0, values=0, error=f"{file[1]}: {read.reason}")
+                )
             outcomes[file] = publish_capture(warehouse, staging, file, read)
 
         task = _ReadTask.of(warehouse, staging, [network for network, _ in files], front_end)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
-from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.engine.tasks import Failure, run_tasks
+from spark_jobs.errors import withhold
 from spark_jobs.networks import Network
 from spark_jobs.removal.exclusions import load_exclusions
 from spark_jobs.users.periods import NamesOfDay
@@ -37,8 +38,11 @@ def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
         return
     with warehouse.staging() as staging:
 
-        def publish(item: DayItem, files: list[Written]) -> None:
+        def publish(item: DayItem, files: list[Written] | Failure) -> None:
             names, paths = item
+            if isinstance(files, Failure):
+                withhold(f"leases of {names.network} on {names.day}", files.reason)
+                return
             unit = Unit.of_day("leases", names.network, names.day)
             warehouse.publish(unit, files, MadeFacts(inputs=_inputs(paths)))
 

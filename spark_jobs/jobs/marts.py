@@ -1,7 +1,8 @@
 """The marts job: it makes the small aggregate tables behind the report and the dashboards.
 
 One SQL file makes each mart. A task runs the files for some of the days that changed, by DuckDB;
-the job publishes these days when the task is done.
+the job publishes these days when the task is done. A mart that fails is left out, with a row of
+quality that says why; the next run tries again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas import FLOWS, NETWORKS
+import pyarrow as pa
+
+from schemas import FLOWS, NETWORKS, QUALITY, Table
+from schemas.quality import FAILED
 from spark_jobs.engine.memory import release_freed_memory
-from spark_jobs.engine.tasks import parallel_tasks, run_tasks, threads_per_task
+from spark_jobs.engine.tasks import Failure, parallel_tasks, run_tasks, threads_per_task
+from spark_jobs.errors import WITHHELD, withhold
 from spark_jobs.figures.mart_sql import mart_query, view_statements
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
 from spark_jobs.sources import version
 from spark_jobs.tables.mart_rows import INPUTS, Day, mart_rows
-from spark_jobs.warehouse.facts import MadeFacts
+from spark_jobs.warehouse.facts import DayFacts, MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Change, Warehouse, fingerprint
@@ -43,6 +48,13 @@ class Batch(NamedTuple):
     files: dict[str, list[Path]]
 
 
+class Made(NamedTuple):
+    """The result of a task: the files of each day, and why marts could not be made, by name."""
+
+    files: dict[Day, list[Written]]
+    failures: dict[str, str]
+
+
 def update_marts(
     warehouse: Warehouse,
     skip: Callable[[Day], bool] = lambda day: False,
@@ -53,7 +65,8 @@ def update_marts(
     skip: returns whether a day's marts must stay as they are
     network: the only network whose days are considered
 
-    A day's marts stay as they are if an input of them was purged.
+    A day's marts stay as they are if an input of them was purged. A day whose first flows could not
+    be made has none.
     """
     days = warehouse.days("day", network)
     purged_before = {
@@ -64,24 +77,58 @@ def update_marts(
         for day in days
         if day[1] >= purged_before[day[0]]
         and not warehouse.is_current(marts_unit(day), inputs := _inputs_hash(warehouse, day))
+        and not _has_only_failed(warehouse, day)
         and not skip(day)
     }
     if stale:
         with warehouse.staging() as staging:
+            alone: list[Batch] = []
 
-            def publish(batch: Batch, files: dict[Day, list[Written]]) -> None:
-                changes = [
-                    Change(marts_unit(day), files[day], MadeFacts(inputs=stale[day]))
-                    for day in batch.days
-                ]
+            def publish(batch: Batch, made: Made | Failure) -> None:
+                failed = {"": made.reason} if isinstance(made, Failure) else made.failures
+                if failed and len(batch.days) > 1:  # other days may have all their marts
+                    alone.extend(_batch(warehouse, [day]) for day in batch.days)
+                    return
+                changes = []
+                for day in batch.days:
+                    files = [] if isinstance(made, Failure) else made.files[day]
+                    files += _failed_rows(staging, day, failed)
+                    facts = MadeFacts(inputs="" if failed else stale[day])
+                    changes.append(Change(marts_unit(day), files, facts))
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            threads = threads_per_task(len(batches))
-            task = partial(_write_marts, staging, threads, f"{GIB_PER_THREAD * threads}GiB")
-            run_tasks(task, batches, "marts", publish, compiled=False)
+            while batches:
+                threads = threads_per_task(len(batches))
+                task = partial(_write_marts, staging, threads, f"{GIB_PER_THREAD * threads}GiB")
+                run_tasks(task, batches, "marts", publish, compiled=False)
+                batches, alone = alone, []
     warehouse.update_views()
     return list(stale)
+
+
+def _has_only_failed(warehouse: Warehouse, day: Day) -> bool:
+    """Return whether a day has no flows, because they could not be made."""
+    published = warehouse.published(Unit.of_day("day", *day))
+    return bool(published and DayFacts.of(published).failed and not published.stored_in)
+
+
+def _failed_rows(staging: Staging, day: Day, failures: dict[str, str]) -> list[Written]:
+    """Print the marts of a day that could not be made, and stage rows of quality about them.
+
+    failures: reasons by the mart's name; an empty name is that of all marts.
+    """
+    rows = []
+    for mart, reason in failures.items():
+        what = f"mart {mart}" if mart else "all marts"
+        withhold(f"{what} of {day[0]} on {day[1]}", reason)
+        finding = f"{WITHHELD}{what}: {reason}"
+        rows.append({"measure": FAILED, "passed": True, "finding": finding})
+    if not rows:
+        return []
+    with staging.part() as part:
+        part.write(QUALITY, *day, "failed-marts", pa.Table.from_pylist(rows, QUALITY.arrow))
+    return part.files
 
 
 def _batches(warehouse: Warehouse, days: list[Day], workers: int) -> Iterator[Batch]:
@@ -130,7 +177,7 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     network, day = change.unit.network, change.unit.day
     purged = [
         table
-        for table in (*MARTS, SUPPRESSED_GROUPS)
+        for table in (*MARTS, SUPPRESSED_GROUPS, QUALITY)
         if day < warehouse.purged_before(network, table)
     ]
     dropped = [file for file in change.files if any(file.belongs_to(table) for table in purged)]
@@ -138,14 +185,16 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     return change._replace(files=[file for file in change.files if file not in dropped])
 
 
-def _write_marts(
-    staging: Staging, threads: int, memory_limit: str, batch: Batch
-) -> dict[Day, list[Written]]:
-    """Write the marts of each day of a batch, and return the files."""
+def _write_marts(staging: Staging, threads: int, memory_limit: str, batch: Batch) -> Made:
+    """Write the marts of each day of a batch."""
     release_freed_memory()
-    written: dict[Day, list[Written]] = {day: [] for day in batch.days}
+    made = Made({day: [] for day in batch.days}, {})
+
+    def on_failure(mart: Table, reason: str) -> None:
+        made.failures[mart.name] = reason
+
     with staging.part() as part:
-        for table, day, rows in mart_rows(batch.files, part, threads, memory_limit):
+        for table, day, rows in mart_rows(batch.files, part, threads, memory_limit, on_failure):
             part.write(table, *day, "mart", rows)
-            written[day].append(part.files[-1])
-    return written
+            made.files[day].append(part.files[-1])
+    return made

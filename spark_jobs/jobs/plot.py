@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.errors import UserError
+from spark_jobs.engine.tasks import Failure, run_tasks
+from spark_jobs.errors import WITHHELD, UserError, withheld_lines, withhold
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.report.build import fingerprint_inputs, write_page
 from spark_jobs.tables.day_plan import item_of_user
@@ -33,17 +34,19 @@ def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
 def bring_up_to_date(warehouse: Warehouse) -> None:
     """Write the pages of the report's examples, if the report's data changed or there are no pages.
 
-    Other files in the folder are removed.
+    Other files in the folder are removed. If a page is withheld, all are written again next time.
     """
     inputs = fingerprint_inputs(warehouse)
     if warehouse.is_up_to_date(PLOTS, inputs):
         return
     from spark_jobs.report.examples import examples
 
+    before = len(withheld_lines)
     written = write_examples(warehouse, examples(warehouse), warehouse.root)
     for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
         path.unlink()
-    warehouse.record_built(PLOTS, inputs)
+    if len(withheld_lines) == before:
+        warehouse.record_built(PLOTS, inputs)
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:
@@ -72,6 +75,10 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     ]
     written = [script]
     for page, text in zip(pages, run_tasks(_draw, pages, "pages of connections"), strict=True):
+        if isinstance(text, Failure):
+            flow = page.connection.flow
+            withhold(f"page of connection {flow['flow_id']} of {flow['network']}", text.reason)
+            text = f"<!doctype html><p>{escape(WITHHELD + text.reason)}</p>"
         if text:
             path = script.with_name(plot_file_name(page.connection.flow["flow_id"]))
             written.append(write_page(text, path))

@@ -12,12 +12,13 @@ from datetime import date
 import pyarrow as pa
 
 from schemas import FLOWS, PACKETS, QUALITY
+from schemas.quality import FAILED
 from spark_jobs.capture.files import capture_day
-from spark_jobs.errors import UserError
+from spark_jobs.errors import WITHHELD, UserError, withheld
 from spark_jobs.networks import Network
-from spark_jobs.quality.checks import evaluate
+from spark_jobs.quality.checks import Check, evaluate
 from spark_jobs.quality.measure import measure
-from spark_jobs.warehouse.facts import CaptureFacts, QualityFacts
+from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, QualityFacts
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
@@ -51,26 +52,32 @@ def check(
 ) -> list[Verdict]:
     """Bring the verdicts of every day with flows up to date, and return them.
 
-    extra_day: a day to check even if it has no flows
+    extra_day: a day to check even if it has no flows. A day that cannot be checked has no verdict.
     """
     extra_days = {extra_day} if extra_day else set()
-    return [
-        _current_verdict(warehouse, network, day, captures)
-        for network in networks
-        for captures in [_captures_by_day(warehouse, network.name)]
-        for day in sorted(extra_days | {day for _, day in warehouse.days("day", network.name)})
-    ]
+    verdicts = []
+    for network in networks:
+        captures = _captures_by_day(warehouse, network.name)
+        for day in sorted(extra_days | {day for _, day in warehouse.days("day", network.name)}):
+            with withheld(f"checks of {network.name} on {day}"):
+                verdicts.append(_current_verdict(warehouse, network, day, captures))
+    return verdicts
 
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
     """Let a held day be published as it is now."""
     from spark_jobs.warehouse.files import read_rows
 
+    if failed := _flows_failed(warehouse, network.name, day):
+        raise UserError(
+            f"{warehouse.root}: {network.name} {day} has no new flows to publish: {failed}; the "
+            "next giscope run or giscope flows tries again"
+        )
     verdict = _current_verdict(warehouse, network, day, _captures_by_day(warehouse, network.name))
     published = warehouse.published(_unit(network.name, day))
     if not published or not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
-    rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
+    rows = read_rows(QUALITY, warehouse.unit_files(published, QUALITY))
     released = rows.set_column(
         rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
     )
@@ -104,11 +111,20 @@ def _current_verdict(
             is_current and warehouse.is_intact(published)
         ):
             return _verdict_from(published)
-    checks = evaluate(measure(warehouse, network, day), network.quality)
+    if failed := _flows_failed(warehouse, network.name, day):
+        checks = [Check(FAILED, 1, None, 0, f"{WITHHELD}flows: {failed}")]
+    else:
+        checks = evaluate(measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
     facts = inputs.replace(findings=[check.finding for check in checks if not check.passed])
     _publish(warehouse, unit, pa.Table.from_pylist(rows, QUALITY.arrow), facts)
     return Verdict(network.name, day, facts.findings, fresh=True)
+
+
+def _flows_failed(warehouse: Warehouse, network: str, day: date) -> str | None:
+    """Return the reason why the day's flows could not be made, if so (see jobs/flows.py)."""
+    published = warehouse.published(Unit.of_day("day", network, day))
+    return DayFacts.of(published).failed if published else None
 
 
 def _verdict_from(published: PublishedUnit) -> Verdict:
@@ -146,4 +162,6 @@ def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
 
 def _data_hash(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """Return a hash of the data that a verdict is about: the day's flows and captures."""
-    return fingerprint(warehouse.content_hashes(FLOWS, network, day), captures.get(day, []))
+    failed = _flows_failed(warehouse, network, day)
+    hashes = warehouse.content_hashes(FLOWS, network, day)
+    return fingerprint(hashes, captures.get(day, []), *([failed] if failed else []))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
+from pathlib import Path
 
+from spark_jobs.errors import withheld, withhold
 from spark_jobs.figures.names import PLOTS
-from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
-from spark_jobs.report.build import REPORT, bring_up_to_date
+from spark_jobs.report.build import REPORT, bring_up_to_date, fingerprint_inputs
+from spark_jobs.report.selection import SHOWN
 from spark_jobs.warehouse.store import Warehouse
 
 
@@ -40,15 +42,29 @@ def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str])
 
 
 def refresh_pages(warehouse: Warehouse) -> None:
-    """Bring the report and the pages of its examples up to date, if they exist.
+    """Make the report and the pages of its examples again, if they exist and their data changed.
 
-    If no data is left to show, they are removed.
+    They are removed first: no page that could not be made shows what the tables have no more.
     """
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
-    if not page.exists():
+    inputs = fingerprint_inputs(warehouse)
+    if not page.exists() or all(warehouse.is_up_to_date(name, inputs) for name in (REPORT, PLOTS)):
         return
-    if warehouse.files(TABLES["table1_summary"]) or warehouse.files(SUPPRESSED_GROUPS):
-        bring_up_to_date(warehouse)
-        plot.bring_up_to_date(warehouse)
+    remove_all([page, *(plots.iterdir() if plots.is_dir() else ())])
+    if _has_marts(warehouse):
+        write_pages(warehouse)
+
+
+def write_pages(warehouse: Warehouse) -> Path:
+    """Bring the report and the pages of its examples up to date; return the report's path."""
+    if not _has_marts(warehouse):
+        withhold("report", "nothing to show: no marts")
     else:
-        remove_all([page, *(plots.iterdir() if plots.is_dir() else ())])
+        for write in (bring_up_to_date, plot.bring_up_to_date):
+            with withheld("pages"):
+                write(warehouse)
+    return warehouse.root / REPORT
+
+
+def _has_marts(warehouse: Warehouse) -> bool:
+    return any(warehouse.files(table) for table in SHOWN)

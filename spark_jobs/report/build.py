@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas import INGEST_LOG, NETWORKS, QUALITY
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, withheld_lines
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 from spark_jobs.sources import version
 from spark_jobs.warehouse.disk import replacing
@@ -38,12 +38,14 @@ def fingerprint_inputs(warehouse: Warehouse) -> str:
 def bring_up_to_date(warehouse: Warehouse) -> Path:
     """Write REPORT if its tables or code have changed, or if its file is missing or altered.
 
-    Returns its path.
+    Returns its path. A report in which a section is withheld is written again the next time.
     """
     inputs = fingerprint_inputs(warehouse)
     if not warehouse.is_up_to_date(REPORT, inputs):
+        before = len(withheld_lines)
         write_report(warehouse, warehouse.root / REPORT)
-        warehouse.record_built(REPORT, inputs)
+        if len(withheld_lines) == before:
+            warehouse.record_built(REPORT, inputs)
     return warehouse.root / REPORT
 
 

@@ -3,12 +3,14 @@
 Each figure's page.py has `sections`, which returns its sections for a Selection.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import plotly.io as pio
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from spark_jobs.errors import WITHHELD, in_a_line, withhold
 from spark_jobs.figures import parts
 from spark_jobs.figures.captures.page import sections as captures
 from spark_jobs.figures.metrics.compare import Subset
@@ -25,13 +27,25 @@ Subsets = tuple[Subset, Subset]
 
 
 def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
-    if subsets:
-        return [
-            comparison_section(selection, *subsets),
-            *suppressed_groups(selection),
-            *captures(selection),
-        ]
-    return [section for part in parts("page") for section in part.sections(selection)]
+    """Return the sections; one that cannot be made has a line that says why."""
+    makers: dict[str, Callable[[Selection], list[Section]]] = (
+        {
+            "comparison": lambda chosen: [comparison_section(chosen, *subsets)],
+            "suppressed_groups": suppressed_groups,
+            "captures": captures,
+        }
+        if subsets
+        else {part.__name__.split(".")[-2]: part.sections for part in parts("page")}
+    )
+    sections = []
+    for name, sections_of in makers.items():
+        try:
+            sections += sections_of(selection)
+        except Exception as error:
+            reason = in_a_line(error)
+            withhold(f"section {name} of the report", reason)
+            sections.append(Section(name, name, "", "", "", notes=[f"{WITHHELD}{reason}"]))
+    return sections
 
 
 def page(selection: Selection, subsets: Subsets | None = None) -> str:

@@ -9,12 +9,15 @@ from schemas import NETWORKS, QUALITY, Table
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import NETWORK_COLOURS
 from spark_jobs.figures.selection import Selection, ShownNetwork
-from spark_jobs.figures.tables import TABLES
+from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import create_views, files_query
 
 UNRESTRICTED = (NETWORKS, QUALITY)
 """Tables that a selection reads whole: names of all networks, and checks of all days."""
+
+SHOWN = (*MARTS, SUPPRESSED_GROUPS)
+"""Tables whose days and networks a page shows."""
 
 
 def select(
@@ -38,47 +41,34 @@ def select(
         raise UserError(f"report: no network {sorted(unknown)[0]!r}; the warehouse has {available}")
     chosen = names or [name for name, _, _ in known]
     low, high = since or datetime.date.min, until or datetime.date.max
-    restricted = [table for table in tables if table not in UNRESTRICTED]
-    create_views(
-        connection, {table: _files(warehouse, table, chosen, low, high) for table in restricted}
-    )
-    shown = connection.sql("""
-        select network, min(date), max(date)
-        from (select network, date from table1_summary
-              union all select network, date from suppressed_groups)
-        group by network
-    """).fetchall()
+    files: dict[Table, list[Path]] = {}
+    shown: dict[str, list[datetime.date]] = {}
+    for table in {*tables, *SHOWN}.difference(UNRESTRICTED):
+        files[table] = []
+        for name in chosen:
+            by_day = warehouse.files_by_date(table, name)
+            days = [day for day in by_day if low <= day <= high]
+            files[table] += [path for day in days for path in by_day[day]]
+            if days and table in SHOWN:
+                shown.setdefault(name, []).extend(days)
+    create_views(connection, {table: files[table] for table in tables if table in files})
     if not shown:
         raise UserError(
             f"report: nothing to show for {', '.join(chosen) or 'any network'}: no marts"
             + (f" from {since}" if since else "")
             + (f" to {until}" if until else "")
         )
-    with_data = {name for name, _, _ in shown}
     colours = dict(zip([name for name, _, _ in known], cycle(NETWORK_COLOURS), strict=False))
     return Selection(
         [
             ShownNetwork(name, country, access, colours[name])
             for name, country, access in known
-            if name in with_data
+            if name in shown
         ],
-        min(first for _, first, _ in shown),
-        max(last for _, _, last in shown),
+        min(day for days in shown.values() for day in days),
+        max(day for days in shown.values() for day in days),
         connection,
         lambda table, days: files_query(
             table, [path for day in days for path in warehouse.files(table, *day)]
         ),
     )
-
-
-def _files(
-    warehouse: Warehouse, table: Table, names: list[str], low: datetime.date, high: datetime.date
-) -> list[Path]:
-    """Return a table's files of some networks and days."""
-    return [
-        path
-        for name in names
-        for day, paths in warehouse.files_by_date(table, name).items()
-        if low <= day <= high
-        for path in paths
-    ]

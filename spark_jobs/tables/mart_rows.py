@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from schemas import (
     STALLS,
     Table,
 )
+from spark_jobs.errors import in_a_line
 from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
@@ -42,27 +43,46 @@ INPUTS = (
 
 
 def mart_rows(
-    files: Mapping[str, list[Path]], staging: Staging, threads: int, memory_limit: str
+    files: Mapping[str, list[Path]],
+    staging: Staging,
+    threads: int,
+    memory_limit: str,
+    on_failure: Callable[[Table, str], object],
 ) -> Iterator[tuple[Table, Day, pa.Table]]:
     """Yield (table, day, sorted rows) of each mart and day, and at last of SUPPRESSED_GROUPS.
 
-    files: the files of INPUTS and NETWORKS by table name. staging, memory_limit: see _duckdb
+    files: the files of INPUTS and NETWORKS by table name. staging, memory_limit: see _duckdb.
+    on_failure(mart, reason) is called for a mart whose rows cannot be made.
     """
-    with _duckdb(staging, threads, memory_limit) as connection:
-        for table in (*INPUTS, NETWORKS):
-            query = files_query(table, files[table.name])
-            connection.execute(f"create temp view {table.name} as {query}")
-        for statement in view_statements(stored={*SMALL_VIEWS, *CACHED_VIEWS}):
-            connection.execute(statement)
+    with ExitStack() as stack:
+
+        def connect() -> duckdb.DuckDBPyConnection:
+            stack.close()
+            connection = stack.enter_context(_duckdb(staging, threads, memory_limit))
+            for table in (*INPUTS, NETWORKS):
+                query = files_query(table, files[table.name])
+                connection.execute(f"create temp view {table.name} as {query}")
+            for statement in view_statements(stored={*SMALL_VIEWS, *CACHED_VIEWS}):
+                connection.execute(statement)
+            return connection
+
+        connection = connect()
         thresholds = connection.sql("select network, min_users from networks where min_users > 0")
         min_users = dict(thresholds.fetchall())
         suppressed_tables = []
         for table in MARTS:
-            rows = _sorted_rows(connection, mart_query(table), table.arrow_with_partitions)
-            kept, suppressed = without_small_groups(table, rows, min_users)
+            try:
+                rows = _sorted_rows(connection, mart_query(table), table.arrow_with_partitions)
+                kept, suppressed = without_small_groups(table, rows, min_users)
+            except Exception as error:
+                on_failure(table, in_a_line(error))
+                connection = connect()  # after some errors, DuckDB refuses all further queries
+                continue
             suppressed_tables.append(suppressed)
             for day, rows_of_day in _split_by_day(kept):
                 yield table, day, rows_of_day
+    if not suppressed_tables:
+        return
     order = [(name, "ascending") for name in ("network", "date", "mart")]
     for day, rows_of_day in _split_by_day(pa.concat_tables(suppressed_tables).sort_by(order)):
         yield SUPPRESSED_GROUPS, day, rows_of_day

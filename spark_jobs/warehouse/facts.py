@@ -145,6 +145,7 @@ class DayFacts(Facts):
     - settings: the network's settings for the estimators (see tables/user_partition.py); None: the
       catalog was rebuilt, and they are not known
     - others: (name, key_period) of the networks whose users' names are looked up
+    - failed: the reason why the flows could not be made; what is published is of an earlier run
     """
 
     inputs: str | None = None
@@ -154,6 +155,7 @@ class DayFacts(Facts):
     )
     key_period: KeyPeriod | None = None
     others: tuple[tuple[str, KeyPeriod], ...] = ()
+    failed: str | None = None
 
 
 class MadeFacts(Facts):

@@ -1,5 +1,6 @@
 """Tasks, by processes of this machine and by Spark: the same results."""
 
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from spark_jobs.engine import processes, tasks
 from spark_jobs.engine.memory import WORKER_KILLED
-from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.engine.tasks import Failure, run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.warehouse.store import Warehouse
@@ -49,8 +50,18 @@ def double(item: int) -> int:
     return 2 * item
 
 
-def die(item: int) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def divide(item: int) -> float:
+    return 1 / item
+
+
+def fill_disk(item: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def double_or_die(item: int) -> int:
+    if item < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * item
 
 
 def test_results_come_in_the_items_order():
@@ -64,39 +75,52 @@ def test_each_result_is_reported_with_its_item():
     assert sorted(results) == [(1, 2), (2, 4), (3, 6)]
 
 
-def test_a_tasks_error_is_raised_unchanged():
-    with pytest.raises(UserError, match="-3: below nought"):
-        run_tasks(double, [1, 2, -3, 4], "double")
+def test_a_tasks_error_is_its_result_and_stops_no_other():
+    expected = [2, 4, Failure("-3: below nought"), 8]
+    assert run_tasks(double, [1, 2, -3, 4], "double") == expected
 
 
-def test_a_killed_process_is_reported_in_a_line_and_the_next_tasks_run():
-    with pytest.raises(UserError) as error:
-        run_tasks(die, [1], "die")
-    assert str(error.value) == WORKER_KILLED.format("die")
+def test_an_unexpected_error_names_its_kind():
+    [failure] = run_tasks(divide, [0], "divide")
+    assert failure.reason.startswith("ZeroDivisionError: division by zero (spark_jobs/engine/")
+
+
+def test_a_full_disk_ends_the_job():
+    """Whatever follows would fail as well."""
+    with pytest.raises(UserError, match="No space left on device"):
+        run_tasks(fill_disk, [1, 2], "fill")
+
+
+def test_a_killed_process_stops_no_other_task():
+    """Four die, each of which may have been the reason why a task beside it was lost."""
+    found = run_tasks(double_or_die, [1, -1, 2, 3, -1, -1, 4, 5, 6, -1], "double")
+    killed = Failure(WORKER_KILLED.format("double"))
+    assert found == [2, killed, 4, 6, killed, killed, 8, 10, 12, killed]
     assert run_tasks(double, [4], "double") == [8]
 
 
 FAILS_BY_SPARK = """
 import os, signal
 from spark_jobs.cli import app, main
-from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.engine.tasks import Failure, run_tasks
 from spark_jobs.errors import UserError
 def mistake(item):
+    if item > 0:
+        return item
     raise UserError(f"{item}: below nought")
 def refused(item):
     open("/nowhere/at/all")
 def bug(item):
-    return {}[item]
+    return {4: 8}[item]
 def die(item):
-    os.kill(os.getpid(), signal.SIGKILL)
+    if item < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
 @app.command()
 def fail():
-    for task in (mistake, refused, bug):
-        try:
-            run_tasks(task, [-3], "work")
-        except (UserError, OSError) as error:
-            print(error)
-    run_tasks(die, [1], "work")
+    for task in (mistake, refused, bug, die):
+        for result in run_tasks(task, [-3, 4], "work"):
+            print(result.reason if isinstance(result, Failure) else result)
 main(["fail"])
 """
 
@@ -107,12 +131,12 @@ def test_errors_of_tasks_by_spark_are_reported_in_a_line(tmp_path):
         check=False, cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "GISCOPE_MASTER": "local[2]"},
     )  # fmt: skip
-    mistake, refused, bug = done.stdout.splitlines()
-    assert mistake == "-3: below nought"
-    assert refused == "[Errno 2] No such file or directory: '/nowhere/at/all'"
-    assert bug == "work: Spark failed: KeyError: -3"
-    assert done.stderr == f"giscope: {WORKER_KILLED.format('work')}\n"
-    assert done.returncode == 2
+    refused = "/nowhere/at/all: No such file or directory"
+    *printed, bug, of_bug, killed, of_killed = done.stdout.splitlines()
+    assert printed == ["-3: below nought", "4", refused, refused]
+    assert (bug.partition(" (")[0], of_bug) == ("KeyError: -3", "8")
+    assert (killed, of_killed) == (WORKER_KILLED.format("work"), "4")
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 @pytest.mark.parametrize(("master", "compiled"), [("local[2]", True), ("spark://host:7077", False)])
