@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +17,7 @@ from spark_jobs.capture.address_text import format_address, parse_address
 from spark_jobs.capture.users import PLAIN, UserKeys, user_keys
 from spark_jobs.errors import UserError, printable
 from spark_jobs.figures.examples.sentences import counted
-from spark_jobs.networks import Network, period_of
+from spark_jobs.networks import Network
 from spark_jobs.report.display_filter import Condition, parse_filter, port_number
 from spark_jobs.warehouse.facts import NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
@@ -29,7 +29,7 @@ MAX_LISTED = 20
 MAX_LENGTH = 4096
 """Maximum length of what a user searches for, in characters.
 
-It also bounds the conditions and the parentheses of a filter. A filter for one connection has 100.
+It also bounds the conditions and the parentheses of a filter.
 """
 TIME = re.compile(
     r"([12]\d{3}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,6})?)?)?(Z|[+-]\d\d:\d\d)?"
@@ -44,11 +44,11 @@ ADDRESS_ENDS = ("addr", "src", "dst")
 TIME_FORM = "%Y-%m-%d %H:%M:%S"
 TEXT, NUMBER, MOMENT = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
 NAMES = pa.schema({"naming": NUMBER, "name": TEXT, "address": TEXT})
-"""The names that the searched addresses have in the tables; naming: a number of days' names."""
+"""The names that the searched addresses have in the tables; naming: a network in a key period."""
 DAYS = pa.schema(
     {"network": TEXT, "date": pa.date32(), "naming": NUMBER, "since": MOMENT, "until": MOMENT}
 )
-"""The days that are searched, with their names, and the time; it is null without one."""
+"""The searched days of each network, and the time; null without one."""
 SEARCHED = """
     select flows.*, naming,
         if(since is null, null, greatest(0, epoch(start_ts - until), epoch(since - end_ts)))
@@ -105,15 +105,6 @@ class Search:
     time: Time | None = None
     network: str | None = None
 
-    def values(self) -> dict[str, list[Any]]:
-        """Return what a packet must have, each once, by the end of the condition."""
-        found: dict[str, set] = {}
-        for end, value in self.conditions:
-            found.setdefault(end, set()).add(
-                _standard(str(value)) if end in ADDRESS_ENDS else value
-            )
-        return {end: sorted(values) for end, values in found.items()}
-
 
 class Found(NamedTuple):
     """The connections found: the first MAX_LISTED of their rows, and the number of all.
@@ -163,13 +154,6 @@ def _line(option: str, text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _standard(address: str) -> str:
-    """Return the usual text of an address; a text that is none is a pseudonym, and stays."""
-    with suppress(ValueError):
-        return format_address(parse_address(address))
-    return address
-
-
 def parse_time(text: str) -> Time:
     """Return a time such as 2004-03-29T17:45:10, 2004-03-29 17:45 or 2004-03-29T15:45:10Z."""
     match = TIME.fullmatch(text)
@@ -197,26 +181,25 @@ def find_connections(
     """
     if search.network and not warehouse.days("day", search.network):
         raise UserError(f"{warehouse.root}: no network {search.network} in it")
-    wanted = search.values()
-    addresses = sorted({value for end in ADDRESS_ENDS for value in wanted.get(end, ())})
+    wanted: dict[str, set[Any]] = {}
+    for end, value in search.conditions:
+        wanted.setdefault(end, set()).add(_standard(value) if isinstance(value, str) else value)
+    addresses = set().union(*(wanted.get(end, ()) for end in ADDRESS_ENDS))
+    days: list[tuple] = []
+    namings: dict[tuple[str, UserKeys | None], int] = {}
     with warehouse.connect_to({NETWORKS: warehouse.files(NETWORKS)}) as database:
         zones = dict(database.sql("select network, timezone from networks").fetchall())
-        names: list[tuple] = []
-        searched: list[tuple] = []
-        for network, days in _days(warehouse, search, zones).items():
-            since, until = search.time.span(zones[network]) if search.time else (None, None)
+        for network, dates in _days(warehouse, search, zones).items():
+            span = search.time.span(zones[network]) if search.time else (None, None)
             keys = _keys(warehouse, networks[network]) if network in networks else None
-            for same_names in _by_period(days, keys):
-                naming = len(searched)
-                keys_then = keys.for_day(same_names[0]) if keys else None
-                names += ((naming, *row) for row in _names(addresses, keys_then))
-                searched += ((network, day, naming, since, until) for day in same_names)
+            for date in dates:
+                naming = namings.setdefault((network, keys and keys.for_day(date)), len(namings))
+                days.append((network, date, naming, *span))
+        names = [(n, *row) for (_, keys), n in namings.items() for row in _names(addresses, keys)]
         database.register("names", _table(names, NAMES))
-        database.register("days", _table(searched, DAYS))
+        database.register("days", _table(days, DAYS))
         flows, leases = (
-            files_query(
-                table, [path for day in searched for path in warehouse.files(table, *day[:2])]
-            )
+            files_query(table, [path for day in days for path in warehouse.files(table, *day[:2])])
             for table in (FLOWS, LEASES)
         )
         rows_of = SEARCHED.format(flows=flows)
@@ -233,7 +216,7 @@ def find_connections(
             where not distance > 0 or not exists (select 1 from matching where distance = 0)
             order by distance, start_ts, flow_id limit {MAX_LISTED}
             """,
-            wanted,
+            {end: [*values] for end, values in wanted.items()},
         )
         columns = [column[0] for column in answer.description]
         rows = [dict(zip(columns, row, strict=True)) for row in answer.fetchall()]
@@ -311,24 +294,20 @@ def _keys(warehouse: Warehouse, network: Network) -> UserKeys:
     return keys
 
 
-def _by_period(
-    days: Iterable[datetime.date], keys: UserKeys | None
-) -> Iterator[list[datetime.date]]:
-    """Yield the days on which addresses have the same names."""
-    by_names: dict[tuple, list[datetime.date]] = {}
-    for day in days:
-        all_keys = (keys, *keys.other_networks) if keys else ()
-        by_names.setdefault(tuple(period_of(k.key_period, day) for k in all_keys), []).append(day)
-    yield from by_names.values()
+def _standard(address: str) -> str:
+    """Return the usual text of an address; a text that is none is a pseudonym, and stays."""
+    with suppress(ValueError):
+        return format_address(parse_address(address))
+    return address
 
 
 def _names(addresses: Iterable[str], keys: UserKeys | None) -> set[tuple[str, str]]:
     """Return the names that addresses may have, each with its address; keys: those of a day."""
-    found = {(text, text) for text in addresses}
     packed = {}
     for text in addresses:
         with suppress(ValueError):
             packed[text] = parse_address(text)
+    found = {(text, text) for text in addresses}
     if packed and keys and keys.pools:
         from spark_jobs.capture.addresses import AddressTable, split_halves, subscriber_prefixes
 
@@ -347,10 +326,9 @@ def _test(wanted: Iterable[str], direction: Mapping[str, str]) -> str:
     tests = ["true"]
     for end in wanted:
         side = end.removesuffix("port")
-        either = [direction[side]] if side in direction else [*direction.values()]
-        if end in ADDRESS_ENDS:
-            values = f"flatten([{', '.join(f'{of}_addresses' for of in either)}])"
-        else:
-            values = f"[{', '.join(f'{of}_port' for of in either)}]"
+        kind = "addresses" if end in ADDRESS_ENDS else "port"
+        either = [direction[side]] if side in direction else direction.values()
+        values = f"[{', '.join(f'{of}_{kind}' for of in either)}]"
+        values = f"flatten({values})" if end in ADDRESS_ENDS else values
         tests.append(f"list_has_all({values}, ${end})")
     return f"({' and '.join(tests)})"
