@@ -205,7 +205,7 @@ def find_connections(
         rows_of = SEARCHED.format(flows=flows)
         if addresses:
             rows_of = WITH_ADDRESSES.format(flows=rows_of, leases=leases)
-        answer = database.execute(
+        answer = database.sql(
             f"""
             with matching as (
                 from ({rows_of}) where {" or ".join(_test(wanted, ends) for ends in DIRECTIONS)}
@@ -216,10 +216,9 @@ def find_connections(
             where not distance > 0 or not exists (select 1 from matching where distance = 0)
             order by distance, start_ts, flow_id limit {MAX_LISTED}
             """,
-            {end: [*values] for end, values in wanted.items()},
+            params={end: [*values] for end, values in wanted.items()},
         )
-        columns = [column[0] for column in answer.description]
-        rows = [dict(zip(columns, row, strict=True)) for row in answer.fetchall()]
+        rows = answer.to_arrow_table().to_pylist()
     return Found(rows, rows[0]["total"] if rows else 0)
 
 

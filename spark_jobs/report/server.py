@@ -12,7 +12,8 @@ import re
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from http import HTTPStatus
@@ -143,7 +144,7 @@ class Site:
 
         values: dict[str, str] = {}
         try:
-            values = _values(query, FIELDS)
+            values = _values(query)
             if not any(values.values()):
                 return Answer(search_page("Find a connection"))
             search = search_of(*map(values.get, FIELDS))
@@ -159,15 +160,15 @@ class Site:
         return Answer(search_page("Find a connection", [first], values, found), status)
 
 
-def _values(query: str, names: Collection[str]) -> dict[str, str]:
-    """Return the values of a form's fields; raise UserError if a query does not come from it."""
-    try:
-        values = dict(parse_qsl(query, True, True, errors="strict", max_num_fields=len(names)))
-        if not values.keys() <= {*names}:
-            raise ValueError
-    except ValueError as error:
-        raise UserError("The link to this page is damaged: fill in the form") from error
-    return values
+def _values(query: str) -> dict[str, str]:
+    """Return the values of the form's fields; raise UserError if a query has anything else."""
+    from spark_jobs.report.search_page import FIELDS
+
+    with suppress(ValueError):
+        values = dict(parse_qsl(query, True, True, errors="strict", max_num_fields=len(FIELDS)))
+        if values.keys() <= FIELDS.keys():
+            return values
+    raise UserError("The link to this page is damaged: fill in the form")
 
 
 def _date(text: str) -> date | None:
