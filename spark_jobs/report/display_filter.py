@@ -1,7 +1,6 @@
 """Conditions on a connection: addresses and ports, as Wireshark's display filters give them."""
 
 import re
-from collections import deque
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
@@ -38,34 +37,38 @@ FIELDS: dict[str, Callable[[str], str | int]] = {
 
 
 def parse_filter(text: str) -> list[Condition]:
-    """Return the conditions that a filter joins; raise UserError if it has anything else."""
+    """Return the conditions that a filter joins; raise UserError if it has anything else.
+
+    As only "and" joins them, parentheses change nothing, and are only counted.
+    """
+    words = iter([*WORD.findall(text), END])
+    found: list[Condition] = []
+    opened, may_end = 0, False
     try:
-        return _expression(deque([*WORD.findall(text), END]), END)
-    except (ValueError, RecursionError) as error:
+        while (word := next(words)) != END or opened or not may_end:
+            if not may_end and word == "(":
+                opened += 1
+            elif not may_end:
+                found.append(_condition(word, next(words, END), next(words, END)))
+                may_end = True
+            elif word == ")" and opened:
+                opened -= 1
+            elif word in ("&&", "and"):
+                may_end = False
+            else:
+                raise ValueError(word)
+    except ValueError as error:
         raise UserError(
             f"--filter: {error} is not understood: use {', '.join(FIELDS)} with == or eq, joined "
             "by && or and, with parentheses"
         ) from error
-
-
-def _expression(words: deque[str], closing: str) -> list[Condition]:
-    found = _term(words)
-    while (word := words.popleft()) in ("&&", "and"):
-        found += _term(words)
-    if word != closing:
-        raise ValueError(word)
     return found
 
 
-def _term(words: deque[str]) -> list[Condition]:
-    field = words.popleft()
-    if field == "(":
-        return _expression(words, ")")
-    if field not in FIELDS or words[0] not in ("==", "eq"):
-        raise ValueError(field if field not in FIELDS else f"{field} {words[0]}")
-    words.popleft()
-    value = words.popleft()
+def _condition(field: str, comparison: str, value: str) -> Condition:
+    if field not in FIELDS or comparison not in ("==", "eq"):
+        raise ValueError(field if field not in FIELDS else f"{field} {comparison}")
     try:
-        return [Condition(field.partition(".")[2], FIELDS[field](value))]
+        return Condition(field.partition(".")[2], FIELDS[field](value))
     except ValueError as error:
         raise ValueError(f"{field} == {value}") from error

@@ -2,20 +2,22 @@
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 
 from schemas import FLOWS, LEASES, NETWORKS
 from spark_jobs.capture.address_text import format_address, parse_address
 from spark_jobs.capture.users import PLAIN, UserKeys, user_keys
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, printable
 from spark_jobs.figures.examples.sentences import counted
-from spark_jobs.networks import Network, period_of
+from spark_jobs.networks import Network
 from spark_jobs.report.display_filter import Condition, parse_filter, port_number
 from spark_jobs.warehouse.facts import NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
@@ -24,14 +26,61 @@ from spark_jobs.warehouse.views import files_query
 
 MAX_LISTED = 20
 """Maximum number of connections that a search lists."""
+MAX_LENGTH = 4096
+"""Maximum length of what a user searches for, in characters.
+
+It also bounds the conditions and the parentheses of a filter.
+"""
 TIME = re.compile(
     r"([12]\d{3}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,6})?)?)?(Z|[+-]\d\d:\d\d)?"
 )
 PRECISION = (timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1), timedelta())
 """Length of the time that a text means, by the number of parts after its date."""
+OPTIONS = ("address", "time", "port", "filter", "network")
 DIRECTIONS = ({"src": "user", "dst": "server"}, {"src": "server", "dst": "user"})
 """The ends that send and receive the packets, uplink and downlink."""
+ADDRESS_ENDS = ("addr", "src", "dst")
+"""Ends of conditions on addresses; the other ones are of ports."""
 TIME_FORM = "%Y-%m-%d %H:%M:%S"
+TEXT, NUMBER, MOMENT = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
+NAMES = pa.schema({"naming": NUMBER, "name": TEXT, "address": TEXT})
+"""The names that the searched addresses have in the tables; naming: a network in a key period."""
+DAYS = pa.schema(
+    {"network": TEXT, "date": pa.date32(), "naming": NUMBER, "since": MOMENT, "until": MOMENT}
+)
+"""The searched days of each network, and the time; null without one."""
+SEARCHED = """
+    select flows.*, naming,
+        if(since is null, null, greatest(0, epoch(start_ts - until), epoch(since - end_ts)))
+            as distance
+    from ({flows}) as flows join days using (network, date)
+"""
+"""SQL of the flows on these days; distance: see Found."""
+WITH_ADDRESSES = """
+    with flows as ({flows}), user_names as (
+        select *, null::timestamptz as start_ts, null::timestamptz as end_ts from names
+        union all
+        select naming, subscriber, names.address, start_ts, end_ts
+        from ({leases}) as leases join days using (network, date) join names using (naming)
+        where leases.address = names.name
+    )
+    select *, (
+        select list(address) from user_names as n
+        where n.naming = flows.naming and n.name = flows."user" and (
+            n.start_ts is null or flows.start_ts >= n.start_ts and flows.start_ts < n.end_ts
+        )
+    ) as user_addresses, (
+        select list(address) from names as n
+        where n.naming = flows.naming and n.name = flows.server
+    ) as server_addresses
+    from flows
+    where "user" in (select name from user_names) or server in (select name from names)
+"""
+"""SQL of the flows that have a searched address, with the addresses that each of their ends has.
+
+A subscriber also has the addresses that it leases. All are looked up at once, so that the time does
+not grow with their number.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,21 +131,32 @@ def search_of(
     display_filter: str | None = None,
     network: str | None = None,
 ) -> Search:
-    """Return a search by texts; raise UserError if one is not valid, or if all are missing."""
-    conditions = parse_filter(display_filter) if display_filter else []
-    if address:
-        conditions.append(Condition("addr", address.strip()))
-    if port:
+    """Return a search by texts; raise UserError if one is not valid or too long."""
+    texts = zip(OPTIONS, (address, time, port, display_filter, network), strict=True)
+    given = {option: _line(option, text) for option, text in texts if text}
+    conditions = parse_filter(given["filter"]) if "filter" in given else []
+    if "address" in given:
+        conditions.append(Condition("addr", given["address"]))
+    if "port" in given:
         try:
-            conditions.append(Condition("port", port_number(port.strip())))
+            conditions.append(Condition("port", port_number(given["port"])))
         except ValueError as error:
             raise UserError(f"--port {error}") from error
-    return Search(conditions, parse_time(time) if time else None, network or None)
+    return Search(
+        conditions, parse_time(given["time"]) if "time" in given else None, given.get("network")
+    )
+
+
+def _line(option: str, text: str) -> str:
+    """Return a text on one line; raise UserError if it is too long."""
+    if len(text) > MAX_LENGTH:
+        raise UserError(f"--{option}: {len(text):,} characters: use at most {MAX_LENGTH:,}")
+    return printable(" ".join(text.split()))
 
 
 def parse_time(text: str) -> Time:
     """Return a time such as 2004-03-29T17:45:10, 2004-03-29 17:45 or 2004-03-29T15:45:10Z."""
-    match = TIME.fullmatch(text.strip())
+    match = TIME.fullmatch(text)
     try:
         if not match:
             raise ValueError
@@ -121,39 +181,44 @@ def find_connections(
     """
     if search.network and not warehouse.days("day", search.network):
         raise UserError(f"{warehouse.root}: no network {search.network} in it")
-    parts = []
-    parameters = _Parameters()
+    wanted: dict[str, set[Any]] = {}
+    for end, value in search.conditions:
+        wanted.setdefault(end, set()).add(_standard(value) if isinstance(value, str) else value)
+    addresses = set().union(*(wanted.get(end, ()) for end in ADDRESS_ENDS))
+    days: list[tuple] = []
+    namings: dict[tuple[str, UserKeys | None], int] = {}
     with warehouse.connect_to({NETWORKS: warehouse.files(NETWORKS)}) as database:
         zones = dict(database.sql("select network, timezone from networks").fetchall())
-        for network, days in _days(warehouse, search, zones).items():
-            span = search.time.span(zones[network]) if search.time else None
+        for network, dates in _days(warehouse, search, zones).items():
+            span = search.time.span(zones[network]) if search.time else (None, None)
             keys = _keys(warehouse, networks[network]) if network in networks else None
-            for same_names in _by_period(days, keys):
-                flows, leases = (
-                    [path for day in same_names for path in warehouse.files(table, network, day)]
-                    for table in (FLOWS, LEASES)
-                )
-                names = _Names(keys.for_day(same_names[0]) if keys else None, parameters)
-                parts.append(f"""
-                    select *, {_distance(span, parameters)} as distance
-                    from ({files_query(FLOWS, flows)}) as flows
-                    where {names.condition(search.conditions, files_query(LEASES, leases))}
-                """)
-        if not parts:
-            return Found([], 0)
-        answer = database.execute(
+            for date in dates:
+                naming = namings.setdefault((network, keys and keys.for_day(date)), len(namings))
+                days.append((network, date, naming, *span))
+        names = [(n, *row) for (_, keys), n in namings.items() for row in _names(addresses, keys)]
+        database.register("names", _table(names, NAMES))
+        database.register("days", _table(days, DAYS))
+        flows, leases = (
+            files_query(table, [path for day in days for path in warehouse.files(table, *day[:2])])
+            for table in (FLOWS, LEASES)
+        )
+        rows_of = SEARCHED.format(flows=flows)
+        if addresses:
+            rows_of = WITH_ADDRESSES.format(flows=rows_of, leases=leases)
+        answer = database.sql(
             f"""
-            with matching as ({" union all ".join(parts)})
+            with matching as (
+                from ({rows_of}) where {" or ".join(_test(wanted, ends) for ends in DIRECTIONS)}
+            )
             select network, date, flow_id, start_ts, server, server_port, payload_bytes_down,
                 distance, count(*) over () as total
             from matching
             where not distance > 0 or not exists (select 1 from matching where distance = 0)
             order by distance, start_ts, flow_id limit {MAX_LISTED}
             """,
-            parameters.values,
+            params={end: [*values] for end, values in wanted.items()},
         )
-        columns = [column[0] for column in answer.description]
-        rows = [dict(zip(columns, row, strict=True)) for row in answer.fetchall()]
+        rows = answer.to_arrow_table().to_pylist()
     return Found(rows, rows[0]["total"] if rows else 0)
 
 
@@ -174,7 +239,7 @@ def only_connection(
 def explain(warehouse: Warehouse, search: Search, found: Found, with_keys: bool) -> list[str]:
     """Return lines on a search that did not find one connection."""
     if not found.rows:
-        has_address = any(c.end in ("addr", "src", "dst") for c in search.conditions)
+        has_address = any(condition.end in ADDRESS_ENDS for condition in search.conditions)
         hint = (
             ": subscribers' addresses are stored as pseudonyms: give --networks to find them"
             if has_address and not with_keys
@@ -228,93 +293,41 @@ def _keys(warehouse: Warehouse, network: Network) -> UserKeys:
     return keys
 
 
-def _by_period(
-    days: Iterable[datetime.date], keys: UserKeys | None
-) -> Iterator[list[datetime.date]]:
-    """Yield the days on which addresses have the same names."""
-    by_names: dict[tuple, list[datetime.date]] = {}
-    for day in days:
-        all_keys = (keys, *keys.other_networks) if keys else ()
-        by_names.setdefault(tuple(period_of(k.key_period, day) for k in all_keys), []).append(day)
-    yield from by_names.values()
+def _standard(address: str) -> str:
+    """Return the usual text of an address; a text that is none is a pseudonym, and stays."""
+    with suppress(ValueError):
+        return format_address(parse_address(address))
+    return address
 
 
-class _Parameters:
-    """Values of a query, which its SQL names."""
+def _names(addresses: Iterable[str], keys: UserKeys | None) -> set[tuple[str, str]]:
+    """Return the names that addresses may have, each with its address; keys: those of a day."""
+    packed = {}
+    for text in addresses:
+        with suppress(ValueError):
+            packed[text] = parse_address(text)
+    found = {(text, text) for text in addresses}
+    if packed and keys and keys.pools:
+        from spark_jobs.capture.addresses import AddressTable, split_halves, subscriber_prefixes
 
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-
-    def add(self, value: Any) -> str:
-        """Return the SQL that stands for a value."""
-        name = f"value{len(self.values)}"
-        self.values[name] = value
-        return f"${name}"
-
-
-def _distance(
-    span: tuple[datetime.datetime, datetime.datetime] | None, parameters: _Parameters
-) -> str:
-    """Return the SQL of the time between a connection's life and a span (s), or of null."""
-    if span is None:
-        return "null::double"
-    begin, end = map(parameters.add, span)
-    return f"greatest(0, epoch(start_ts - {end}), epoch({begin} - end_ts))"
+        table = AddressTable(subscriber_prefixes(keys.pools.subscribers[0]), len(packed))
+        numbers = np.array([table.add(*halves) for halves in split_halves(packed.values())])
+        found.update(zip(keys.names(table, numbers), packed, strict=True))
+    return found
 
 
-@dataclass
-class _Names:
-    """The conditions of a search as SQL, with the names that addresses have in the tables.
+def _table(rows: list[tuple], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
-    keys: those of the days that are searched.
-    """
 
-    keys: UserKeys | None
-    parameters: _Parameters
-
-    def condition(self, conditions: list[Condition], leases: str) -> str:
-        """Return the SQL of all conditions; leases: SQL of the leases of these days.
-
-        A connection matches if a packet of it does, in one of the two directions.
-        """
-        return " or ".join(
-            "(" + " and ".join(["true", *(self._test(c, ends, leases) for c in conditions)]) + ")"
-            for ends in DIRECTIONS
-        )
-
-    def _test(self, condition: Condition, ends: Mapping[str, str], leases: str) -> str:
-        end = condition.end.removesuffix("port")
-        either = [ends[end]] if end in ends else [*ends.values()]
-        if condition.end.endswith("port"):
-            value = self.parameters.add(condition.value)
-            tests = [f"{of}_port = {value}" for of in either]
-        else:
-            names = self.parameters.add(self._names(str(condition.value)))
-            tests = [f'list_contains({names}, flows."{of}")' for of in either]
-            if "user" in either:
-                tests.append(f"""exists (
-                    select 1 from ({leases}) as leases
-                    where list_contains({names}, leases.address)
-                    and leases.subscriber = flows."user"
-                    and flows.start_ts >= leases.start_ts and flows.start_ts < leases.end_ts
-                )""")
-        return "(" + " or ".join(tests) + ")"
-
-    def _names(self, text: str) -> list[str]:
-        """Return the names that an address may have; a text that is none is a pseudonym."""
-        try:
-            packed = parse_address(text)
-        except ValueError:
-            return [text]
-        names = [format_address(packed)]
-        if self.keys and self.keys.pools:
-            from spark_jobs.capture.addresses import (
-                AddressTable,
-                split_halves,
-                subscriber_prefixes,
-            )
-
-            addresses = AddressTable(subscriber_prefixes(self.keys.pools.subscribers[0]), 1)
-            high, low = split_halves([packed])[0]
-            names += self.keys.names(addresses, np.array([addresses.add(high, low)]))
-        return names
+def _test(wanted: Iterable[str], direction: Mapping[str, str]) -> str:
+    """Return SQL: whether packets of a direction have all that is wanted at their ends."""
+    tests = ["true"]
+    for end in wanted:
+        side = end.removesuffix("port")
+        kind = "addresses" if end in ADDRESS_ENDS else "port"
+        either = [direction[side]] if side in direction else direction.values()
+        values = f"[{', '.join(f'{of}_{kind}' for of in either)}]"
+        values = f"flatten({values})" if end in ADDRESS_ENDS else values
+        tests.append(f"list_has_all({values}, ${end})")
+    return f"({' and '.join(tests)})"

@@ -13,6 +13,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from http import HTTPStatus
@@ -21,7 +22,7 @@ from os import getuid
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from spark_jobs.errors import UserError
 from spark_jobs.figures.connection_links import CONNECTIONS
@@ -50,7 +51,9 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Headers of each answer. Pages load nothing from elsewhere, and have their scripts in them."""
+FETCH_HEADERS = ("Site", "Mode", "Dest")
 OTHER_USER = "another user's program asked: giscope serve answers only the user who started it"
+UNREADABLE = "the request is too long or damaged: begin at the page / of this server"
 MAX_WAIT_S = 30
 """Time after which a connection to the server on which nothing comes is closed."""
 
@@ -66,34 +69,34 @@ class Answer(NamedTuple):
 
 @dataclass
 class Site:
-    """The pages of a warehouse. One is made at a time; the report is kept while it is up to date.
+    """The pages of a warehouse, each made by a thread of its own.
 
-    networks: see find_connections.
+    networks: see find_connections. The report is kept while it is up to date, and made once.
     """
 
     warehouse: Warehouse
     networks: Mapping[str, Network]
-    _lock: Lock = field(default_factory=Lock)
+    _report_lock: Lock = field(default_factory=Lock)
     _report: tuple[str, str] = ("", "")
 
     def answer(self, path: str, query: str) -> Answer:
         """Return the answer to a request for a path."""
         from spark_jobs.report.search_page import search_page
 
-        with self._lock:
-            try:
-                return self._page(path, query) or Answer(
-                    search_page("There is no such page", [path]), HTTPStatus.NOT_FOUND
-                )
-            except UserError as error:
-                lines = str(error).splitlines()
-                return Answer(search_page("This cannot be shown", lines), HTTPStatus.NOT_FOUND)
+        try:
+            return self._page(path, query) or Answer(
+                search_page("There is no such page", [path]), HTTPStatus.NOT_FOUND
+            )
+        except UserError as error:
+            lines = str(error).splitlines()
+            return Answer(search_page("This cannot be shown", lines), HTTPStatus.NOT_FOUND)
 
     def _page(self, path: str, query: str) -> Answer | None:
         if path == "/":
-            return Answer(self._up_to_date_report())
+            with self._report_lock:
+                return Answer(self._up_to_date_report())
         if path == CONNECTIONS:
-            return self._search({name: values[0] for name, values in parse_qs(query).items()})
+            return self._search(query)
         if match := CONNECTION.fullmatch(path):
             return self._connection(match[1], match[2], int(match[3]))
         from spark_jobs.report.templates import shared_script_name
@@ -135,15 +138,16 @@ class Site:
         except UserError as error:
             return _without_packets(found[0], error)
 
-    def _search(self, values: dict[str, str]) -> Answer:
+    def _search(self, query: str) -> Answer:
         from spark_jobs.report.find_connections import explain, find_connections, search_of
         from spark_jobs.report.search_page import FIELDS, search_page
 
-        if not values:
-            return Answer(search_page("Find a connection"))
-        texts = [values.get(name) for name in FIELDS]
+        values: dict[str, str] = {}
         try:
-            search = search_of(*texts)
+            values = _values(query)
+            if not any(values.values()):
+                return Answer(search_page("Find a connection"))
+            search = search_of(*map(values.get, FIELDS))
             found = find_connections(self.warehouse, search, self.networks)
         except UserError as error:
             page = search_page("Find a connection", str(error).splitlines(), values)
@@ -154,6 +158,17 @@ class Site:
         first, *_ = explain(self.warehouse, search, found, bool(self.networks))
         status = HTTPStatus.OK if found.rows else HTTPStatus.NOT_FOUND
         return Answer(search_page("Find a connection", [first], values, found), status)
+
+
+def _values(query: str) -> dict[str, str]:
+    """Return the values of the form's fields; raise UserError if a query has anything else."""
+    from spark_jobs.report.search_page import FIELDS
+
+    with suppress(ValueError):
+        values = dict(parse_qsl(query, True, True, errors="strict", max_num_fields=len(FIELDS)))
+        if values.keys() <= FIELDS.keys():
+            return values
+    raise UserError("The link to this page is damaged: fill in the form")
 
 
 def _date(text: str) -> date | None:
@@ -198,6 +213,10 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _plain("giscope serve failed; its terminal has the reason", 500)
         self._send(answer)
 
+    def send_error(self, *_: object) -> None:
+        """Answer a request that cannot be read, or whose first line has more than 64 KiB."""
+        self._send(_plain(UNREADABLE, HTTPStatus.BAD_REQUEST))
+
     def _refusal(self) -> Answer | None:
         """Return the answer to a request that must not get a page."""
         if self.command not in ("GET", "HEAD"):
@@ -207,8 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
         names = [f"{name}:{self.server.server_port}" for name in (HOST, "localhost")]
         if self.headers.get_all("Host") not in [[name] for name in names]:
             return _plain(f"ask for http://{names[0]}/", HTTPStatus.FORBIDDEN)
-        fetch = {name: self.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode")}
-        if fetch["Site"] in ("cross-site", "same-site") and fetch["Mode"] != "navigate":
+        site, mode, dest = (self.headers.get(f"Sec-Fetch-{name}") for name in FETCH_HEADERS)
+        is_link = mode == "navigate" and dest in (None, "document")
+        if site in ("cross-site", "same-site") and not is_link:
             return _plain("only links may lead here from other sites", HTTPStatus.FORBIDDEN)
         return None
 

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from conftest import CHROMIUM, DAY, NETWORKS_FILE
@@ -81,6 +82,53 @@ def test_report_is_made_again_when_the_warehouse_changes(demo, networks, tmp_pat
     inputs[0] = "b"
     assert site.answer("/", "").content == "2"
     assert all(selection.served for selection in made)
+
+
+def test_a_slow_page_does_not_block_another(demo, networks, monkeypatch):
+    """The report waits until other pages were answered."""
+    begun, others_answered = Event(), Event()
+
+    def slow_page(_: object) -> str:
+        begun.set()
+        return f"{others_answered.wait(60)}"
+
+    monkeypatch.setattr("spark_jobs.report.page.page", slow_page)
+    with serving(demo.warehouse, networks) as port, ThreadPoolExecutor() as pool:
+        slow = pool.submit(ask, port, "/")
+        assert begun.wait(60)
+        for path, status in (("/connections", 200), ("/connections?port=80", 200), ("/x", 404)):
+            assert ask(port, path)[0] == status
+        assert not slow.done()
+        others_answered.set()
+        assert slow.result()[2] == "True"
+
+
+def test_pages_that_are_made_at_the_same_time_are_those_made_one_after_another(port):
+    links = sorted(set(re.findall(r'href="(/connections/[^"]+)"', ask(port, "/")[2])))[:4]
+    paths = [*links, "/", "/connections?port=80", "/connections?address=10.64.0.7"]
+    alone = [ask(port, path)[2] for path in paths]
+    with ThreadPoolExecutor(len(paths)) as pool:
+        assert [*pool.map(lambda path: ask(port, path)[2], 2 * paths)] == 2 * alone
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("filter=" + "(" * 60_000, "--filter: 60,000 characters: use at most 4,096"),
+        ("address=" + "a" * 5000, "--address: 5,000 characters: use at most 4,096"),
+        *[(text, "The link to this page is damaged: fill in the form") for text in (
+            "x=1", "filter", "filter=tcp.port==80&&port=80", "port=%ff", "&" * 1000,
+        )],
+        ("port=80&time=%00%E2%80%A8", "--time \\x00: not a time such as"),
+        ("filter=" + "%28" * 30_000, serve.UNREADABLE),
+    ],
+)  # fmt: skip
+def test_queries_that_are_too_long_or_damaged_get_a_line_and_status_400(port, capfd, query, reason):
+    status, _, page = ask(port, f"/connections?{query}")
+    assert status == 400
+    lines = re.findall("<p>(.*)</p>", page)[:-1] if "<h1>" in page else page.splitlines()
+    assert [line for line in lines if reason in line] == lines != []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_search_leads_to_the_only_connection_or_lists_them(demo, port):
@@ -161,6 +209,8 @@ def test_requests_without_or_with_two_names_are_refused(port):
 def test_other_sites_may_only_link_here(port):
     site = {"Sec_Fetch_Site": "cross-site"}
     assert ask(port, "/connections", **site, Sec_Fetch_Mode="navigate")[0] == 200
+    frame = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}
+    assert ask(port, "/connections", **site, **frame)[0] == 403
     for mode in ("no-cors", "cors", "websocket"):
         assert ask(port, "/connections", **site, Sec_Fetch_Mode=mode)[0] == 403
     headers = ask(port, "/connections")[1]

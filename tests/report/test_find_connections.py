@@ -2,10 +2,13 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from time import process_time
 from zoneinfo import ZoneInfo
 
 import pytest
 from conftest import DAY, NETWORKS_FILE, ask
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_up import flow, publish
 
 from schemas import FLOWS, LEASES
@@ -18,6 +21,22 @@ from spark_jobs.report.find_connections import find_connections, parse_time, sea
 from spark_jobs.warehouse.store import Warehouse
 
 BUDAPEST = ZoneInfo("Europe/Budapest")
+WORDS = (
+    *("ip.addr", "ip.src", "tcp.port", "ipv6.dst", "tcp.stream", "==", "eq", "&&", "and", "||"),
+    *("(", ")", "10.64.0.7", "2001:db8::7", "80", "65536", "'", "\0", "\n", "\u2028", "\udcff"),
+)
+TEXTS = st.one_of(
+    st.text(max_size=200),
+    st.lists(st.sampled_from(WORDS), max_size=1000).map(" ".join),
+    st.integers(1, 100_000).map(lambda depth: "(" * depth + "tcp.port==7" + ")" * depth),
+    st.integers(1, 10_000).map(lambda terms: "&&".join(["ip.addr==10.64.0.7"] * terms)),
+)
+ENDS = {
+    "ip.addr": ("user", "server"), "ip.src": ("user", "server"), "ip.dst": ("server", "user"),
+    "tcp.port": ("user_port", "server_port"), "tcp.srcport": ("user_port", "server_port"),
+    "tcp.dstport": ("server_port", "user_port"),
+}  # fmt: skip
+"""By field: the columns of flows that it means, uplink and downlink; *.addr and port mean both."""
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +55,13 @@ def known(demo, plain_demo) -> dict:
     ((flow_id,),) = found.fetchall()
     assert re.fullmatch(r"[\d.]+", connection["user"])
     return connection | {"flow_id": flow_id}
+
+
+@pytest.fixture(scope="module")
+def searched(demo, networks) -> Warehouse:
+    """Return the demo after a first search, which loads modules and compiled functions."""
+    find_connections(demo.warehouse, search_of(address="10.64.0.7"), networks)
+    return demo.warehouse
 
 
 def answer(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -148,6 +174,9 @@ def test_all_in_progress_then_are_listed_and_no_other(demo, networks):
         (("--time", "2004-02-30T17:45"), "not a time"),
         (("--network", "zz"), "no network zz in it"),
         (("--filter", "tcp.stream eq 5"), "--filter: tcp.stream is not understood: use ip.addr"),
+        (("--filter", "(" * 5000), "--filter: 5,000 characters: use at most 4,096"),
+        (("--filter", "(" * 4000), "--filter: its end is not understood"),
+        (("--address", "\udcff\n\0"), "no such connection"),
         (("--networks", "none.toml", "--port", "80"), "none.toml: No such file"),
     ],
 )
@@ -187,6 +216,59 @@ def test_other_filters_are_refused_with_what_is_understood(text):
     ) as e:
         parse_filter(text)
     assert len(str(e.value).splitlines()) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(option=st.sampled_from(["address", "time", "port", "display_filter", "network"]), text=TEXTS)
+def test_any_text_finds_something_or_is_refused_in_a_line_within_two_seconds(
+    searched, networks, option, text
+):
+    begin, reason = process_time(), "none"
+    try:
+        find_connections(searched, search_of(**{option: text}), networks)
+    except UserError as error:
+        reason = str(error)
+    assert len(reason.splitlines()) == 1
+    assert process_time() - begin < 2
+
+
+def test_150_addresses_take_little_longer_than_one(searched, networks):
+    """A lease, a pseudonym or a server can have each of them."""
+    times = {}
+    for terms in (1, 150):
+        text = "&&".join(f"ip.addr==10.64.0.{n}" for n in range(terms))
+        begin = process_time()
+        assert find_connections(searched, search_of(display_filter=text), networks).total == 0
+        times[terms] = process_time() - begin
+    assert times[150] < 1 + 2 * times[1]
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_a_filter_finds_what_its_conditions_mean_for_each_row(plain_demo, data):
+    """The expected connections are those of a loop over all rows."""
+    query = 'select "user", server, user_port, server_port from flows order by flow_id'
+    rows = ask(plain_demo.warehouse, query).to_arrow_table().to_pylist()
+    assert not any(":" in row["server"] for row in rows)
+    of_one = data.draw(st.sampled_from(rows))
+    fields = st.sampled_from([*ENDS])
+    conditions = [
+        (field, of_one[data.draw(st.sampled_from(ENDS[field]))])
+        for field in data.draw(st.lists(fields, min_size=1, max_size=6))
+    ]
+    text = " && ".join(f"{field} == {value}" for field, value in conditions)
+
+    def matches(row: dict, direction: int) -> bool:
+        return all(
+            value in [row[end] for end in ENDS[field]]
+            if field in ("ip.addr", "tcp.port")
+            else row[ENDS[field][direction]] == value
+            for field, value in conditions
+        )
+
+    expected = sum(matches(row, 0) or matches(row, 1) for row in rows)
+    found = find_connections(plain_demo.warehouse, search_of(display_filter=text), {})
+    assert found.total == expected
 
 
 def test_parentheses_and_both_spellings_are_understood():
@@ -237,8 +319,12 @@ def test_a_subscriber_is_found_by_the_address_that_a_lease_gave(demo, tmp_path, 
     lease = {"user_partition": 0, "address": address, "subscriber": keys.key_of_identity("anna")}
     leases = [lease | {"start_ts": at - hour, "end_ts": at + hour}]
     publish(warehouse, network.name, DAY, {FLOWS: flows, LEASES: leases})
-    found = find_connections(warehouse, search_of(address="10.64.0.9"), {network.name: network})
-    assert [row["flow_id"] for row in found.rows] == [0]
+    for search in (
+        search_of(address="10.64.0.9"),
+        search_of(keys.key_of_identity("anna"), display_filter="ip.addr == 10.64.0.9"),
+    ):
+        found = find_connections(warehouse, search, {network.name: network})
+        assert [row["flow_id"] for row in found.rows] == [0]
 
 
 def test_pseudonyms_of_each_key_period_are_found(demo, tmp_path, network):
