@@ -6,11 +6,15 @@ Each command imports what it needs when it runs, so that all start at once.
 from __future__ import annotations
 
 import os
+import re
 import sys
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,8 +39,10 @@ from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+
+    import duckdb
 
     from spark_jobs.engine.queries import Answer
     from spark_jobs.jobs.publish_capture import CaptureOutcome
@@ -666,26 +672,57 @@ def sql(
     ] = query_limits.MEMORY,
 ) -> None:
     """Run a SQL query over the tables. It cannot write, except with --write."""
-    import duckdb
-
-    from spark_jobs.engine.queries import run_query
+    from spark_jobs.engine.queries import run_in_fork, run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
+    with TemporaryDirectory(prefix="giscope-") as temporary:
+
+        def answer() -> None:
+            store = _open_existing(warehouse)
+            with (
+                _duckdb_errors(write),
+                run_query(store, query, limits, write, then, temporary) as found,
+            ):
+                found.limit_process(limits)
+                _print_answer(found, form)
+
+        if status := run_in_fork(partial(_exit_status, answer), limits):
+            raise typer.Exit(status)
+
+
+@contextmanager
+def _duckdb_errors(write: bool) -> Iterator[None]:
+    """Raise UserError instead of DuckDB's errors."""
+    import duckdb
+
     try:
-        with run_query(_open_existing(warehouse), query, limits, write, then) as answer:
-            _print_answer(answer, form)
+        yield
     except duckdb.OutOfMemoryException:
-        raise  # main prints the message
+        raise  # _exit_status prints the message
     except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
+        reason = _reason(error)
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
         raise UserError(f"sql: {reason}") from error
-    except RuntimeError as error:
-        if "interrupted" in str(error):
-            raise KeyboardInterrupt from error
-        raise
+
+
+def _reason(error: duckdb.Error) -> str:
+    """Return DuckDB's message in one line, without the place in the query.
+
+    A message about the query's names is whole, with candidates for a misspelt one. Of others the
+    first line is enough: the next ones may quote rows.
+    """
+    import duckdb
+
+    message, _, _ = str(error).partition("\n\nLINE ")
+    first_line = message.splitlines()[0]
+    if first_line.startswith("Catalog Error: Table"):
+        # Tables that the query does not name have no views, so DuckDB's candidates are others.
+        return f"{first_line} \"show tables\" lists the tables"
+    if not isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        return first_line
+    return re.sub(r"\s*\n\s*", "; ", re.sub(r"(?<=[.:!])\s*\n\s*", " ", message.strip()))
 
 
 def _print_answer(answer: Answer, form: AnswerFormat) -> None:
@@ -998,17 +1035,25 @@ def command() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
+    if status := _exit_status(partial(app, args, standalone_mode=False)):
+        sys.exit(status)
+
+
+def _exit_status(command: Callable[[], int | None]) -> int:
+    """Return the exit status of a command, whose errors are printed."""
     try:
-        status = app(args, standalone_mode=False)
+        status = command()
         sys.stdout.flush()
     except typer.TyperException as error:
-        _exit_with_error(error.format_message())
+        return _print_error(error.format_message())
     except BrokenPipeError:
-        _exit_silently()
+        # The program that reads the output has ended.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except UserError as error:
-        _exit_with_error(str(error))
+        return _print_error(str(error))
     except (typer.Abort, KeyboardInterrupt):
-        status = 130
+        return 130
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
@@ -1017,19 +1062,12 @@ def main(args: list[str] | None = None) -> None:
         )
         if message is None:
             raise
-        _exit_with_error(message)
-    if status:
-        sys.exit(status)
+        return _print_error(message)
+    return status or 0
 
 
-def _exit_silently() -> NoReturn:
-    """Exit without a message, because the program that reads the output has ended."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    sys.exit(1)
-
-
-def _exit_with_error(message: str) -> NoReturn:
+def _print_error(message: str) -> int:
+    """Print an error; return the exit status."""
     for line in message.splitlines():
         print(f"giscope: {line}", file=sys.stderr)
-    sys.exit(2)
+    return 2

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
-import uuid
-from collections.abc import Iterator
+import ctypes
+import math
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.errors import UserError
-from spark_jobs.query_limits import Deadline, Limits, process_within
+from spark_jobs.query_limits import Clock, Limits, killed_error, limit_process
 from spark_jobs.warehouse.views import duckdb_paths
 
 if TYPE_CHECKING:
@@ -21,14 +26,31 @@ if TYPE_CHECKING:
 
 ROWS_PER_FETCH = 1000
 """Number of rows that are fetched together."""
+GRACE_S = 1
+"""Time that a query has to end after it is interrupted, before its process is killed."""
+DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
 
 
 class Answer:
     """The answer to a query, computed while it is fetched."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, limits: Limits):
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str):
         self._connection, self._query = connection, query
-        self._deadline = Deadline(connection, limits.seconds)
+        self._until = math.inf
+
+    def limit_process(self, limits: Limits) -> None:
+        """Limit this process, from now on, to a query's memory and time. Call it in a fork.
+
+        A query is first interrupted. It then removes a file that it was writing.
+        """
+        limit_process(2 * limits.memory)
+        if limits.seconds:
+            self._until = time.monotonic() + limits.seconds
+            Clock(limits.seconds + GRACE_S).run()
+            interrupt = Timer(limits.seconds, self._connection.interrupt)
+            interrupt.daemon = True
+            interrupt.start()
 
     def columns_and_rows(self) -> tuple[list[str], Iterator[tuple[Any, ...]]] | None:
         """Return the columns' names and an iterator of rows; None if the query returns no rows.
@@ -46,7 +68,7 @@ class Answer:
 
         while batch:
             yield from batch
-            if self._deadline.is_over:
+            if time.monotonic() > self._until:  # an interrupt between two calls has no effect
                 raise duckdb.InterruptException
             batch = self._connection.fetchmany(ROWS_PER_FETCH)
 
@@ -56,15 +78,52 @@ class Answer:
         if relation is not None:
             relation.show(max_width=max_width, max_rows=max_rows)
 
-    @property
-    def is_over_time(self) -> bool:
-        """True if the query's time is over."""
-        return self._deadline.is_over
 
-    def close(self) -> None:
-        """End the query and close its connection."""
-        self._deadline.end()
-        self._connection.close()
+def run_in_fork(work: Callable[[], int], limits: Limits) -> int:
+    """Return the exit status of work(), which runs a query within limits in a fork.
+
+    Its clock, Ctrl-C or the end of this process end the fork at once, whatever it does.
+
+    Raises UserError if a signal ends the fork, and KeyboardInterrupt.
+    """
+    sys.stdout.flush()
+    if not (fork := os.fork()):
+        status = 1
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+            status = work()
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    try:
+        status = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
+    except KeyboardInterrupt:
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
+        raise
+    if status == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if status == -signal.SIGALRM:
+        raise _time_error(limits)
+    if status < 0:
+        raise _memory_error(killed_error(-status))
+    return status
+
+
+def _time_error(limits: Limits) -> UserError:
+    return UserError(
+        f"sql: {limits.time_error()}; for a longer query use --time-limit SECONDS (0: no limit)"
+    )
+
+
+def _memory_error(message: str) -> UserError:
+    return UserError(
+        f"sql: {message}; for a larger query use --memory-limit SIZE, or ask for fewer days or "
+        "columns"
+    )
 
 
 @contextmanager
@@ -74,11 +133,13 @@ def run_query(
     limits: Limits,
     write: bool = False,
     as_of: datetime | None = None,
+    temporary: str | None = None,
 ) -> Iterator[Answer]:
-    """Run a query within limits; the context has its answer.
+    """Run a query within DuckDB's limits; the context has its answer.
 
     write: allow all that DuckDB can do, also with files anywhere. Otherwise the text must be one
     query that only reads the warehouse. as_of: query the tables as they were at this time.
+    temporary: the folder for temporary files; None: the query may write none
 
     Raises UserError if the text is not such a query, or the query exceeds its limits; and
     duckdb.Error.
@@ -98,7 +159,7 @@ def run_query(
     connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
-        "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),
+        "temp_directory": temporary or "",
         **limits.settings(),
     }
     if not write:
@@ -110,20 +171,11 @@ def run_query(
         }
     for name, value in settings.items():
         connection.execute(f"set {name} = {duckdb.ConstantExpression(value)}")
-    answer = Answer(connection, query, limits)
     try:
-        with process_within(limits):
-            yield answer
+        yield Answer(connection, query)
     except duckdb.InterruptException as error:
-        if not answer.is_over_time:
-            raise KeyboardInterrupt from error
-        raise UserError(
-            f"sql: {limits.time_error()}; for a longer query use --time-limit SECONDS (0: no limit)"
-        ) from error
+        raise _time_error(limits) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
-        raise UserError(
-            f"sql: {limits.memory_error()}; for a larger query use --memory-limit SIZE, or ask for "
-            "fewer days or columns"
-        ) from error
+        raise _memory_error(limits.memory_error()) from error
     finally:
-        answer.close()
+        connection.close()
