@@ -38,6 +38,7 @@ class Answer:
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str):
         self._connection, self._query = connection, query
         self._until = math.inf
+        self._interrupt = Timer(0, connection.interrupt)
 
     def limit_process(self, limits: Limits) -> None:
         """Limit this process, from now on, to a query's memory and time. Call it in a fork.
@@ -48,9 +49,8 @@ class Answer:
         if limits.seconds:
             self._until = time.monotonic() + limits.seconds
             Clock(limits.seconds + GRACE_S).run()
-            interrupt = Timer(limits.seconds, self._connection.interrupt)
-            interrupt.daemon = True
-            interrupt.start()
+            self._interrupt.interval = limits.seconds
+            self._interrupt.start()
 
     def columns_and_rows(self) -> tuple[list[str], Iterator[tuple[Any, ...]]] | None:
         """Return the columns' names and an iterator of rows; None if the query returns no rows.
@@ -77,6 +77,13 @@ class Answer:
         relation = self._connection.sql(self._query)
         if relation is not None:
             relation.show(max_width=max_width, max_rows=max_rows)
+
+    def close(self) -> None:
+        """End the query and close its connection."""
+        self._interrupt.cancel()
+        if self._interrupt.is_alive():
+            self._interrupt.join()
+        self._connection.close()
 
 
 def run_in_fork(work: Callable[[], int], limits: Limits) -> int:
@@ -171,11 +178,12 @@ def run_query(
         }
     for name, value in settings.items():
         connection.execute(f"set {name} = {duckdb.ConstantExpression(value)}")
+    answer = Answer(connection, query)
     try:
-        yield Answer(connection, query)
+        yield answer
     except duckdb.InterruptException as error:
         raise _time_error(limits) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise _memory_error(limits.memory_error()) from error
     finally:
-        connection.close()
+        answer.close()
