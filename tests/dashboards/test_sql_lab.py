@@ -471,7 +471,7 @@ while cursor.fetchmany(1000):
 )
 TWO_ANALYSTS = (
     LIMITED
-    + f"""
+    + """
 stopped = []
 def keep_busy():
     try:
@@ -529,7 +529,9 @@ TYPES = (
     LIMITED
     + f"""
 import duckdb
-direct = duckdb.connect().execute({EVERY_TYPE!r}).fetchall()
+connection = duckdb.connect()
+connection.execute("set timezone = 'UTC'")
+direct = connection.execute({EVERY_TYPE!r}).fetchall()
 assert repr(ask({EVERY_TYPE!r})) == repr(direct), direct
 """
 )
