@@ -17,6 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+# Superset's environment has no giscope: modules that need no others come from the sources.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 from country_views import countries_key, country_views_folder, publication
 from duckdb_engine import ConnectionWrapper, CursorWrapper
 from query_worker import HOME, LIMIT_ADVICE, LIMITS, out_of_memory, temporary_folder

@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-# Superset's environment has no giscope: modules that need no others come from the sources.
+# As in duckdb_connections.py.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from country_views import FOLDERS_FILE
