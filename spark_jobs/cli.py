@@ -6,14 +6,11 @@ Each command imports what it needs when it runs, so that all start at once.
 from __future__ import annotations
 
 import os
-import re
 import sys
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,10 +36,8 @@ from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
-
-    import duckdb
 
     from spark_jobs.engine.queries import Answer
     from spark_jobs.jobs.publish_capture import CaptureOutcome
@@ -672,6 +667,8 @@ def sql(
     ] = query_limits.MEMORY,
 ) -> None:
     """Run a SQL query over the tables. It cannot write, except with --write."""
+    from tempfile import TemporaryDirectory
+
     from spark_jobs.engine.queries import run_in_fork, run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
@@ -680,49 +677,12 @@ def sql(
 
         def answer() -> None:
             store = _open_existing(warehouse)
-            with (
-                _duckdb_errors(write),
-                run_query(store, query, limits, write, then, temporary) as found,
-            ):
+            with run_query(store, query, limits, write, then, temporary) as found:
                 found.limit_process(limits)
                 _print_answer(found, form)
 
         if status := run_in_fork(partial(_exit_status, answer), limits):
             raise typer.Exit(status)
-
-
-@contextmanager
-def _duckdb_errors(write: bool) -> Iterator[None]:
-    """Raise UserError instead of DuckDB's errors."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException:
-        raise  # _exit_status prints the message
-    except duckdb.Error as error:
-        reason = _reason(error)
-        if isinstance(error, duckdb.PermissionException) and not write:
-            reason += "; --write reaches other files"
-        raise UserError(f"sql: {reason}") from error
-
-
-def _reason(error: duckdb.Error) -> str:
-    """Return DuckDB's message in one line, without the place in the query.
-
-    A message about the query's names is whole, with candidates for a misspelt one. Of others the
-    first line is enough: the next ones may quote rows.
-    """
-    import duckdb
-
-    message, _, _ = str(error).partition("\n\nLINE ")
-    first_line = message.splitlines()[0]
-    if first_line.startswith("Catalog Error: Table"):
-        # Tables that the query does not name have no views, so DuckDB's candidates are others.
-        return f"{first_line} \"show tables\" lists the tables"
-    if not isinstance(error, duckdb.BinderException | duckdb.CatalogException):
-        return first_line
-    return re.sub(r"\s*\n\s*", "; ", re.sub(r"(?<=[.:!])\s*\n\s*", " ", message.strip()))
 
 
 def _print_answer(answer: Answer, form: AnswerFormat) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import re
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -148,8 +149,8 @@ def run_query(
     query that only reads the warehouse. as_of: query the tables as they were at this time.
     temporary: the folder for temporary files; None: the query may write none
 
-    Raises UserError if the text is not such a query, or the query exceeds its limits; and
-    duckdb.Error.
+    Raises UserError, also inside the context, if the text is not such a query, if DuckDB cannot
+    answer it, and if it exceeds its limits.
     """
     import duckdb
 
@@ -158,12 +159,30 @@ def run_query(
     try:
         if not write:
             require_query(query, any_read=True)
+        connection = warehouse.connect(query, as_of)
+        for name, value in _settings(warehouse, limits, write, temporary).items():
+            connection.execute(f"set {name} = {duckdb.ConstantExpression(value)}")
+        with closing(Answer(connection, query)) as answer:
+            yield answer
     except QueryRefused as error:
         raise UserError(
             "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
             "explain) and only reads; for anything else use --write"
         ) from error
-    connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
+    except duckdb.InterruptException as error:
+        raise _time_error(limits) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise _memory_error(limits.memory_error()) from error
+    except duckdb.Error as error:
+        reason = _reason(error)
+        if isinstance(error, duckdb.PermissionException) and not write:
+            reason += "; --write reaches other files"
+        raise UserError(f"sql: {reason}") from error
+
+
+def _settings(warehouse: Warehouse, limits: Limits, write: bool, temporary: str | None) -> dict:
+    """Return DuckDB's settings for a query."""
+    root = warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
         "temp_directory": temporary or "",
@@ -176,14 +195,22 @@ def run_query(
             "enable_external_access": False,
             "lock_configuration": True,
         }
-    for name, value in settings.items():
-        connection.execute(f"set {name} = {duckdb.ConstantExpression(value)}")
-    answer = Answer(connection, query)
-    try:
-        yield answer
-    except duckdb.InterruptException as error:
-        raise _time_error(limits) from error
-    except (duckdb.OutOfMemoryException, MemoryError) as error:
-        raise _memory_error(limits.memory_error()) from error
-    finally:
-        answer.close()
+    return settings
+
+
+def _reason(error: duckdb.Error) -> str:
+    """Return DuckDB's message in one line, without the place in the query.
+
+    A message about the query's names is whole, with candidates for a misspelt one. Of others the
+    first line is enough: the next ones may quote rows.
+    """
+    import duckdb
+
+    message, _, _ = str(error).partition("\n\nLINE ")
+    first_line = message.splitlines()[0]
+    if first_line.startswith("Catalog Error: Table"):
+        # Tables that the query does not name have no views, so DuckDB's candidates are others.
+        return f'{first_line} "show tables" lists the tables'
+    if not isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        return first_line
+    return re.sub(r"\s*\n\s*", "; ", re.sub(r"(?<=[.:!])\s*\n\s*", " ", message.strip()))
