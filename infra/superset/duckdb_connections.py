@@ -109,10 +109,11 @@ class Connection(ConnectionWrapper):
 
     def close(self) -> None:
         """Leave the process to the next connection."""
-        if not self.closed and self._worker.is_alive():
-            self._worker.ask("close")
-            IDLE.append(self._worker)
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            with suppress(QueryRefused):  # it has ended, and another one has taken its place
+                self._worker.ask("close")
+                IDLE.append(self._worker)
 
 
 class Cursor(CursorWrapper):

@@ -128,6 +128,8 @@ def serve(calls: Connection) -> None:
             if call == "open":
                 session = Session(*arguments)
                 calls.send((True, None))
+            elif call == "close":
+                calls.send((True, session.close()))
             else:
                 calls.send((True, session.answer(call, *arguments)))
         except MemoryError:
