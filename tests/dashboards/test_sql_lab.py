@@ -521,7 +521,7 @@ def test_another_analysts_query_goes_on_meanwhile(server, busy):
 EVERY_TYPE = """
     select 1::tinyint, 1.5::decimal(38, 9), 170141183460469231731687303715884105727, 0.1::float,
         'nan'::double, timestamptz '2004-03-02 01:00', timestamp_ns '2004-03-02 01:00:00.123456',
-        'infinity'::timestamp, date '290000-01-01', timetz '10:00+02', interval '1 month 2 days',
+        'infinity'::timestamp, date '290000-01-01', timetz '10:00:00+02', interval '1 month 2 days',
         {'a': [1, null]}, map {'k': 2}, union_value(n := 'x'), [1, 2]::int[2], 'x'::enum('x', 'y'),
         '00000000-0000-0000-0000-000000000001'::uuid, '101'::bit, 'a'::blob, '{}'::json, true, null
 """
