@@ -9,8 +9,9 @@ import os
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,7 +36,7 @@ from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from spark_jobs.engine.queries import Answer
@@ -668,26 +669,22 @@ def sql(
     ] = query_limits.MEMORY,
 ) -> None:
     """Run a SQL query over the tables. It cannot write, except with --write."""
-    import duckdb
+    from tempfile import TemporaryDirectory
 
-    from spark_jobs.engine.queries import run_query
+    from spark_jobs.engine.queries import run_in_fork, run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
-    try:
-        with run_query(_open_existing(warehouse), query, limits, write, then) as answer:
-            _print_answer(answer, form)
-    except duckdb.OutOfMemoryException:
-        raise  # main prints the message
-    except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        if isinstance(error, duckdb.PermissionException) and not write:
-            reason += "; --write reaches other files"
-        raise UserError(f"sql: {reason}") from error
-    except RuntimeError as error:
-        if "interrupted" in str(error):
-            raise KeyboardInterrupt from error
-        raise
+    with TemporaryDirectory(prefix="giscope-") as temporary:
+
+        def answer() -> None:
+            store = _open_existing(warehouse)
+            with run_query(store, query, limits, write, then, temporary) as found:
+                found.limit_process(limits)
+                _print_answer(found, form)
+
+        if status := run_in_fork(partial(_exit_status, answer), limits):
+            raise typer.Exit(status)
 
 
 def _print_answer(answer: Answer, form: AnswerFormat) -> None:
@@ -1001,17 +998,25 @@ def command() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     withheld_lines.clear()
+    if status := _exit_status(partial(app, args, standalone_mode=False)):
+        sys.exit(status)
+
+
+def _exit_status(command: Callable[[], int | None]) -> int:
+    """Return the exit status of a command, whose errors are printed."""
     try:
-        status = app(args, standalone_mode=False) or (2 if withheld_lines else 0)
+        status = command() or (2 if withheld_lines else 0)
         sys.stdout.flush()
     except typer.TyperException as error:
-        _exit_with_error(error.format_message())
+        return _print_error(error.format_message())
     except BrokenPipeError:
-        _exit_silently()
+        # The program that reads the output has ended.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except UserError as error:
-        _exit_with_error(str(error))
+        return _print_error(str(error))
     except (typer.Abort, KeyboardInterrupt):
-        status = 130
+        return 130
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
@@ -1020,19 +1025,12 @@ def main(args: list[str] | None = None) -> None:
         )
         if message is None:
             raise
-        _exit_with_error(message)
-    if status:
-        sys.exit(status)
+        return _print_error(message)
+    return status or 0
 
 
-def _exit_silently() -> NoReturn:
-    """Exit without a message, because the program that reads the output has ended."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    sys.exit(1)
-
-
-def _exit_with_error(message: str) -> NoReturn:
+def _print_error(message: str) -> int:
+    """Print an error; return the exit status."""
     for line in message.splitlines():
         print(f"giscope: {line}", file=sys.stderr)
-    sys.exit(2)
+    return 2

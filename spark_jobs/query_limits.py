@@ -8,17 +8,11 @@ from __future__ import annotations
 import math
 import re
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
-from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
-
-if TYPE_CHECKING:
-    import duckdb
 
 SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60
@@ -26,7 +20,6 @@ SQL_SECONDS, SUPERSET_SECONDS = 600, 60
 MEMORY = "2GiB"
 DISK_BYTES_PER_MEMORY_BYTE = 4
 """Bytes that a query may write to temporary files for each byte of its memory."""
-INTERRUPT_INTERVAL_S = 0.1
 PROCESS_BYTES = 2**30
 """Memory of the process besides its query: stacks of threads, buffers of libraries."""
 UNITS = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40} | {
@@ -84,44 +77,36 @@ class Limits:
         )
 
 
-class Deadline:
-    """The time by which a query must have ended, and its rows be fetched.
+def killed_error(number: int) -> str:
+    """Return the message for a query whose process a signal has ended, but not its clock."""
+    return f"stopped: {signal.Signals(number).name} ended it, perhaps because memory ran out"
 
-    The time runs from the making of the object. It interrupts a query that is not done then.
+
+@dataclass
+class Clock:
+    """The time that a query has left (s); 0: no limit.
+
+    When it is over, the kernel ends this process by SIGALRM, whatever it does then: DuckDB looks at
+    an interrupt only between two vectors of values, and a function may compute one for hours.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float):
-        self._connection = connection
-        self._over, self._ended = Event(), Event()
-        self._watch = Thread(target=self._interrupt, args=(seconds,), daemon=True)
-        if seconds:
-            self._watch.start()
+    seconds: float
 
-    @property
-    def is_over(self) -> bool:
-        """Return whether the time is up."""
-        return self._over.is_set()
+    def run(self) -> None:
+        """Let the time run."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
-    def end(self) -> None:
-        """Stop the watch: from now on nothing is interrupted."""
-        self._ended.set()
-        if self._watch.is_alive():
-            self._watch.join()
-
-    def _interrupt(self, seconds: float) -> None:
-        """Interrupt the connection repeatedly: an interrupt between two calls has no effect."""
-        wait_s = seconds
-        while not self._ended.wait(wait_s):
-            self._over.set()
-            self._connection.interrupt()
-            wait_s = INTERRUPT_INTERVAL_S
+    def stop(self) -> None:
+        """Let the time stand still."""
+        self.seconds, _ = signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def limit_process(more: int) -> tuple[int, int]:
+def limit_process(more: int) -> None:
     """Limit this process to its present memory, PROCESS_BYTES and `more` bytes.
 
-    Returns the limits before. DuckDB does not know of the objects that Python makes from rows.
-    Beyond the limit, MemoryError or duckdb.OutOfMemoryException is raised.
+    DuckDB does not know of the objects that Python makes from rows. Beyond the limit, MemoryError
+    or duckdb.OutOfMemoryException is raised.
     """
     earlier, hard = resource.getrlimit(resource.RLIMIT_DATA)
     pages = int(Path("/proc/self/statm").read_text().split()[5])
@@ -129,14 +114,3 @@ def limit_process(more: int) -> tuple[int, int]:
     if earlier != resource.RLIM_INFINITY:
         limit = min(limit, earlier)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-    return earlier, hard
-
-
-@contextmanager
-def process_within(limits: Limits) -> Iterator[None]:
-    """Keep this process within twice a query's memory inside the block (see limit_process)."""
-    earlier = limit_process(2 * limits.memory)
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, earlier)

@@ -5,13 +5,16 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
+from conftest import GISCOPE
 
 from spark_jobs.errors import UserError
 from spark_jobs.query_limits import DISK_BYTES_PER_MEMORY_BYTE, MEMORY, SQL_SECONDS, Limits
@@ -20,6 +23,8 @@ MIB = 2**20
 CROSS_JOIN = "range(10000000) a(i), range(10000000) b(j)"
 FOR_EVER = f"select count(*) from {CROSS_JOIN} where hash(i + j) = 3"
 ENDLESS = f"select i, j from {CROSS_JOIN}"
+ONE_VALUE = "select levenshtein(repeat('a', 2000000), repeat('b', 2000000))"
+"""Takes hours for one value: DuckDB looks at an interrupt before and after."""
 TOO_LONG = re.compile(r"giscope: sql: stopped after 1 s; .*--time-limit.*\n")
 TOO_LARGE = re.compile(r"giscope: sql: stopped: it needs more than .* GiB .*--memory-limit.*\n")
 
@@ -48,7 +53,7 @@ sys.exit(status)
 def sql(folder: Path, *arguments: str, **environment: str) -> Ended:
     """Run `giscope sql` on a warehouse without tables; temporary files are in folder/tmp."""
     (folder / "tmp").mkdir()
-    command = [Path(sys.executable).with_name("giscope"), "sql", "--warehouse", folder, *arguments]
+    command = [GISCOPE, "sql", "--warehouse", folder, *arguments]
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, folder / "most", *command],
@@ -61,12 +66,51 @@ def sql(folder: Path, *arguments: str, **environment: str) -> Ended:
     return Ended(done.stdout, done.stderr, done.returncode, seconds, most_mib)
 
 
+@pytest.mark.parametrize("query", [FOR_EVER, ONE_VALUE], ids=["many rows", "one value"])
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
-def test_a_query_without_end_is_stopped(tmp_path, form):
-    ended = sql(tmp_path, "--format", form, "--time-limit", "1", FOR_EVER)
+def test_a_query_without_end_is_stopped(tmp_path, form, query):
+    ended = sql(tmp_path, "--format", form, "--time-limit", "1", query)
     assert (ended.status, ended.stdout) == (2, "")
     assert TOO_LONG.fullmatch(ended.stderr)
     assert 1 < ended.seconds < 15
+
+
+@pytest.mark.parametrize(
+    ("ends", "number", "status"),
+    [
+        (os.killpg, signal.SIGINT, 130),  # by Ctrl-C in a terminal
+        (os.kill, signal.SIGINT, 130),
+        (os.kill, signal.SIGKILL, -signal.SIGKILL),
+    ],
+    ids=["Ctrl-C", "SIGINT", "SIGKILL"],
+)
+def test_a_query_ends_at_once_with_its_command(tmp_path, ends, number, status):
+    with subprocess.Popen(
+        [GISCOPE, "sql", "--warehouse", tmp_path, ONE_VALUE], start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as command:  # fmt: skip
+        while not (queries := psutil.Process(command.pid).children()):
+            time.sleep(0.1)
+        while sum(queries[0].cpu_times()[:2]) < 3:  # it computes
+            time.sleep(0.1)
+        ends(command.pid, number)
+        printed = command.communicate(timeout=3)  # both have closed their ends
+    assert (command.returncode, *printed) == (status, b"", b"")
+    if number == signal.SIGINT:
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_query_is_reported_in_a_line(tmp_path):
+    """By the kernel, for example, if the memory of a container is less than the limit."""
+    with subprocess.Popen(
+        [GISCOPE, "sql", "--warehouse", tmp_path, ONE_VALUE], stderr=subprocess.PIPE, text=True
+    ) as command:
+        while not (queries := psutil.Process(command.pid).children()):
+            time.sleep(0.1)
+        queries[0].kill()
+        _, stderr = command.communicate(timeout=15)
+    assert command.returncode == 2
+    assert re.fullmatch("giscope: sql: stopped: SIGKILL ended it, .*--memory-limit.*\n", stderr)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
@@ -82,7 +126,7 @@ def test_a_query_without_end_is_stopped_while_nobody_reads_its_rows(tmp_path):
     """It waits for its reader past its time, then prints only the rows already fetched."""
     command = ["sql", "--warehouse", tmp_path, "--format", "csv", "--time-limit", "1", ENDLESS]
     with subprocess.Popen(
-        [Path(sys.executable).with_name("giscope"), *command],
+        [GISCOPE, *command],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdout.readline() == "i,j\n"

@@ -139,14 +139,14 @@ def test_superseded_rows_can_be_read_as_long_as_they_are_kept(tmp_path):
         assert len(views.sql(asked).fetchall()) == 2
 
 
-def test_sql_of_an_earlier_time(tmp_path, capsys):
+def test_sql_of_an_earlier_time(tmp_path, capfd):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     ask = ["sql", "--warehouse", str(tmp_path), "--format", "csv", "select country from networks"]
     main([*ask, "--at", "2004-03-02"])
-    assert capsys.readouterr().out == "country\n"
+    assert capfd.readouterr().out == "country\n"
     main([*ask, "--at", f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%d %H:%M}"])
-    assert capsys.readouterr().out == "country\nAA\n"
+    assert capfd.readouterr().out == "country\nAA\n"
 
 
 def test_the_number_of_metadata_files_is_bounded(tmp_path):
@@ -181,7 +181,7 @@ def test_manifests_of_a_size_are_merged_once(tmp_path):
     assert merged[MERGE_FACTOR - 1] <= merged[-1]
 
 
-def test_orphan_files_are_removed(tmp_path, capsys):
+def test_orphan_files_are_removed(tmp_path, capfd):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     publish(warehouse, "BB")
@@ -194,7 +194,7 @@ def test_orphan_files_are_removed(tmp_path, capsys):
         orphan.write_text("x")
     age_all_files(tmp_path)
     main(["maintain", "--warehouse", str(tmp_path), "--remove-orphans"])
-    said = capsys.readouterr().out
+    said = capfd.readouterr().out
     assert [line.split("│")[1:3] for line in said.splitlines() if "removed" in line]
     assert not any(orphan.exists() for orphan in orphans)
     assert len(data_files(warehouse)) == 2

@@ -50,12 +50,12 @@ def full(tmp_path, network, in_this_process) -> Warehouse:
     return warehouse
 
 
-def refused(capsys, *args: str) -> str:
+def refused(capfd, *args: str) -> str:
     """Run a command that is refused; return its line."""
     with pytest.raises(SystemExit) as stopped:
         main([*args])
     assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     return line
 
 
@@ -66,7 +66,7 @@ def all_files(root: Path) -> set[Path]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_command_refuses_a_warehouse_without_its_catalog(
-    full, tmp_path, monkeypatch, capsys, command, loss
+    full, tmp_path, monkeypatch, capfd, command, loss
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "aa-gprs").mkdir()
@@ -74,7 +74,7 @@ def test_every_command_refuses_a_warehouse_without_its_catalog(
     LOSSES[loss](full.root / CATALOG)
     age_all_files(full.root)
     before = all_files(full.root)
-    line = refused(capsys, command, "--warehouse", str(full.root), *COMMANDS[command])
+    line = refused(capfd, command, "--warehouse", str(full.root), *COMMANDS[command])
     assert str(full.root / CATALOG) in line
     assert all_files(full.root) == before
     if loss != "no database":
@@ -91,10 +91,10 @@ def test_a_warehouse_without_a_mark_gets_one(full):
     }
 
 
-def test_a_warehouse_without_mark_and_catalog_is_refused(full, capsys):
+def test_a_warehouse_without_mark_and_catalog_is_refused(full, capfd):
     (full.root / MARK).unlink()
     (full.root / CATALOG).unlink()
-    line = refused(capsys, "maintain", "--warehouse", str(full.root))
+    line = refused(capfd, "maintain", "--warehouse", str(full.root))
     assert "does not know this warehouse" in line
     assert len(data_files(full)) == 4
 
@@ -107,9 +107,9 @@ def test_a_killed_first_job_stops_no_other(tmp_path):
     assert json.loads((tmp_path / MARK).read_text())["identity"] == "1"
 
 
-def test_an_invalid_mark_is_refused(full, capsys):
+def test_an_invalid_mark_is_refused(full, capfd):
     (full.root / MARK).write_text("[]")
-    line = refused(capsys, "sql", "--warehouse", str(full.root), "select 1")
+    line = refused(capfd, "sql", "--warehouse", str(full.root), "select 1")
     assert f"{full.root / MARK}: is damaged" in line
 
 
@@ -167,11 +167,11 @@ def test_old_orphan_files_named_by_giscope_are_removed(tmp_path):
     assert held["files of other names, kept"] == 3
 
 
-def test_many_orphan_files_are_removed_only_with_the_option(tmp_path, capsys):
+def test_many_orphan_files_are_removed_only_with_the_option(tmp_path, capfd):
     warehouse = many_files(tmp_path / "w")
     names = [f"{n}-01234567-89abcdef.parquet" for n in range(5)]
     paths = [orphan(warehouse, name) for name in names]
-    line = refused(capsys, "maintain", "--warehouse", str(warehouse.root))
+    line = refused(capfd, "maintain", "--warehouse", str(warehouse.root))
     assert "--remove-orphans" in line
     assert all(path.exists() for path in paths)
     main(["maintain", "--warehouse", str(warehouse.root), "--remove-orphans"])
@@ -180,12 +180,12 @@ def test_many_orphan_files_are_removed_only_with_the_option(tmp_path, capsys):
     assert warehouse.damaged(all_bytes=True) == {}
 
 
-def test_a_restored_old_catalog_removes_nothing(full, network, tmp_path, capsys):
+def test_a_restored_old_catalog_removes_nothing(full, network, tmp_path, capfd):
     full._database.close()
     shutil.copy(full.root / CATALOG, tmp_path / "backup")
     ingest_syns(Warehouse(full.root), network, tmp_path, c=4, d=5)
     shutil.copy(tmp_path / "backup", full.root / CATALOG)
     age_all_files(full.root)
     before = data_files(full)
-    assert "old copy" in refused(capsys, "maintain", "--warehouse", str(full.root))
+    assert "old copy" in refused(capfd, "maintain", "--warehouse", str(full.root))
     assert data_files(full) == before

@@ -64,11 +64,11 @@ def test_a_run_in_an_object_store_makes_the_tables_of_a_folder(
     assert capsys.readouterr().out.count("unchanged") == 2
     assert dict(root.walk()) == before
     main(["check", *args])
-    capsys.readouterr()
     query = "select max(ip_bytes_down) from flows"
-    main(["sql", "--warehouse", str(root), "--format", "csv", query])
+    command = [GISCOPE, "sql", "--warehouse", str(root), "--format", "csv", query]
+    printed = subprocess.check_output(command, text=True)
     (most,) = ask(Warehouse(few_run.root, catalog=""), query).fetchone()
-    assert capsys.readouterr().out.split()[-1] == str(most)
+    assert printed.split()[-1] == str(most)
 
 
 def test_units_are_published_whole_and_shown(bucket, uri, store):
@@ -189,30 +189,29 @@ def test_conditional_writes_fail_when_the_object_changed(bucket):
     ],
 )
 def test_an_unreachable_object_store_is_reported_in_a_line(
-    bucket, monkeypatch, capsys, few_captures, variables, root, reason
+    bucket, monkeypatch, few_captures, variables, root, reason
 ):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     files = "--networks", str(NETWORKS_FILE), str(few_captures)
-    line = line_of(capsys, "run", "--warehouse", root, *files)
+    line = line_of("run", "--warehouse", root, *files)
     assert line.startswith(f"giscope: {root}")
     assert line.endswith(reason)
 
 
-def line_of(capsys, *args: str) -> str:
-    """Run a command that fails; return its line."""
-    with pytest.raises(SystemExit) as stopped:
-        main([*args])
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def line_of(*args: str) -> str:
+    """Run a command that fails, in a process of its own; return its line."""
+    done = subprocess.run([GISCOPE, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
     return line
 
 
 @pytest.mark.parametrize("command", [("maintain",), ("sql", "select 1")])
-def test_a_warehouse_in_an_object_store_needs_postgresql(bucket, monkeypatch, capsys, command):
+def test_a_warehouse_in_an_object_store_needs_postgresql(bucket, monkeypatch, command):
     publish(Warehouse(bucket / "w"), "AA")
     monkeypatch.delenv("GISCOPE_CATALOG")
-    line = line_of(capsys, *command, "--warehouse", str(bucket / "w"))
+    line = line_of(*command, "--warehouse", str(bucket / "w"))
     assert line == (
         f"giscope: {bucket}/w: a warehouse in an object store needs PostgreSQL for its catalog: "
         "set GISCOPE_CATALOG to postgresql://USER@HOST/DATABASE"
@@ -234,7 +233,7 @@ def test_a_warehouse_with_its_catalog_in_the_store_gets_another_one(
     (root / CATALOG).write_bytes(b"that of the earlier version")
     monkeypatch.setenv("GISCOPE_CATALOG", new_database(postgresql))
     where = "--warehouse", str(root)
-    line = line_of(capsys, "sql", *where, "select 1")
+    line = line_of("sql", *where, "select 1")
     assert line.endswith(
         f"does not know this warehouse: it was made with {root}/{CATALOG}, as earlier versions "
         "did: set GISCOPE_CATALOG to an empty database and run giscope maintain --warehouse "
@@ -251,7 +250,7 @@ def test_a_warehouse_with_its_catalog_in_the_store_gets_another_one(
     assert packets_of(Warehouse(root)) == [1, 3]
     known = Warehouse(root)._database.location
     monkeypatch.setenv("GISCOPE_CATALOG", new_database(postgresql))
-    line = line_of(capsys, "sql", *where, "select 1")
+    line = line_of("sql", *where, "select 1")
     assert f"set GISCOPE_CATALOG to the database {known} that it was made with" in line
 
 
