@@ -20,9 +20,8 @@ import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
-from schemas import FROM_ZEEK_LOGS, QUIC_FLOWS, Table
+from schemas import FROM_ZEEK_LOGS, Table
 from spark_jobs.engine.processes import compile_functions
-from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest
@@ -94,7 +93,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, QUIC_FLOWS, QUIC_BESIDE_TCP, SUPPRESSED_GROUPS)
+EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SUPPRESSED_GROUPS)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from command import giscope
 from conftest import CAPTURES, ROOT, ask
 
 from schemas import FROM_ZEEK_LOGS
@@ -78,11 +79,11 @@ def test_users_who_stall_together_stand_out(demo):
         """)
         together = connection.sql(query).fetchall()
     assert {row[0] for row in before} >= {"aa-gprs", "bb-gprs", "cc-dialup"}
-    assert all(times < 2 for *_, times in before)
+    assert all((times or 0) < 2 for *_, times in before)
     (network, *_, times), *others = together
     assert network == "bb-gprs"
     assert times > 10
-    assert all(times < 2 for *_, times in others)
+    assert all((times or 0) < 2 for *_, times in others)
 
 
 def test_iceberg_program_runs(demo):
@@ -187,9 +188,11 @@ README_COMMANDS = re.findall(
 
 
 @pytest.mark.parametrize(("query", "answer"), README_COMMANDS)
-def test_readme_shows_the_answers_that_the_command_prints(demo, capsys, query, answer):
-    cli.main(["sql", "--warehouse", str(demo.warehouse.root), "--format", "csv", query])
-    assert capsys.readouterr().out.replace("\r", "") == answer
+def test_readme_shows_the_answers_that_the_command_prints(demo, query, answer):
+    assert (
+        giscope("sql", "--warehouse", demo.warehouse.root, "--format", "csv", query).stdout
+        == answer
+    )
 
 
 def test_readme_answers_six_questions():

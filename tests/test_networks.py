@@ -30,7 +30,7 @@ def test_defaults_are_the_papers(tmp_path):
 
 
 def test_sample_file_is_valid():
-    assert set(load_networks(NETWORKS_FILE)) == {"aa-gprs", "bb-gprs", "cc-dialup"}
+    assert set(load_networks(NETWORKS_FILE)) == {"aa-gprs", "bb-gprs", "cc-dialup", "dd-lte"}
 
 
 @pytest.mark.parametrize(
