@@ -1,8 +1,9 @@
 """The marts job: it makes the small aggregate tables behind the report and the dashboards.
 
 One SQL file makes each mart. A task runs the files for some of the days that changed, by DuckDB;
-the job publishes these days when the task is done. A mart that fails is left out, with a row of
-quality that says why; the next run tries again.
+the job publishes these days when the task is done. A mart that fails is left out. If all
+fail, because an input is broken or memory is scarce, the day keeps the marts that it had. Either
+way a row of quality says why, and the next run tries again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from spark_jobs.warehouse.facts import DayFacts, MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Change, Warehouse, fingerprint
+from spark_jobs.warehouse.targets import Partition
 from spark_jobs.warehouse.units import Unit
 
 SQL_AND_GROUPS = [
@@ -94,7 +96,8 @@ def update_marts(
                     files = [] if isinstance(made, Failure) else made.files[day]
                     files += _failed_rows(staging, day, failed)
                     facts = MadeFacts(inputs="" if failed else stale[day])
-                    changes.append(Change(marts_unit(day), files, facts))
+                    kept = _published_marts(warehouse, day) if isinstance(made, Failure) else ()
+                    changes.append(Change(marts_unit(day), files, facts, kept))
                 warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
 
             batches = list(_batches(warehouse, list(stale), parallel_tasks()))
@@ -105,6 +108,13 @@ def update_marts(
                 batches, alone = alone, []
     warehouse.update_views()
     return list(stale)
+
+
+def _published_marts(warehouse: Warehouse, day: Day) -> list[str]:
+    """Return the published files of a day's marts."""
+    published = warehouse.published(marts_unit(day))
+    files = published.files if published else ()
+    return [target for target in files if Partition.of(target).table is not QUALITY]
 
 
 def _has_only_failed(warehouse: Warehouse, day: Day) -> bool:

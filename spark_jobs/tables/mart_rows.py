@@ -24,6 +24,7 @@ from schemas import (
     STALLS,
     Table,
 )
+from spark_jobs.engine.memory import memory_error_message
 from spark_jobs.errors import in_a_line
 from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
@@ -52,7 +53,8 @@ def mart_rows(
     """Yield (table, day, sorted rows) of each mart and day, and at last of SUPPRESSED_GROUPS.
 
     files: the files of INPUTS and NETWORKS by table name. staging, memory_limit: see _duckdb.
-    on_failure(mart, reason) is called for a mart whose rows cannot be made.
+    on_failure(mart, reason) is called for a mart whose rows cannot be made. Errors of too little
+    memory are raised.
     """
     with ExitStack() as stack:
 
@@ -75,6 +77,8 @@ def mart_rows(
                 rows = _sorted_rows(connection, mart_query(table), table.arrow_with_partitions)
                 kept, suppressed = without_small_groups(table, rows, min_users)
             except Exception as error:
+                if memory_error_message(error):
+                    raise
                 on_failure(table, in_a_line(error))
                 connection = connect()  # after some errors, DuckDB refuses all further queries
                 continue

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from command import giscope as run_giscope
-from conftest import CAPTURES, NETWORKS_FILE, ROOT
+from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 
 from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
@@ -370,8 +370,12 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     monkeypatch.setattr(marts, "GIB_PER_THREAD", 0.0001)
     answer = giscope("marts", "--warehouse", root)
     assert answer.status == 2
-    (line,) = answer.stderr.splitlines()
-    assert line.startswith("giscope: not enough memory: Out of Memory Error: ")
+    lines = answer.stderr.splitlines()
+    begin = (
+        f"giscope: withheld: all marts of {{}} on {DAY}: not enough memory: Out of Memory Error: "
+    )
+    for line, (network, _) in zip(lines, Warehouse(root).days("marts"), strict=True):
+        assert line.startswith(begin.format(network))
 
 
 def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
