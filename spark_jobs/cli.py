@@ -29,8 +29,9 @@ from spark_jobs.cli_options import (
     PortOption,
     TimeOption,
     WarehouseOption,
+    day_option,
 )
-from spark_jobs.errors import UserError, in_a_line, printable
+from spark_jobs.errors import UserError, in_a_line, is_utf8, printable, shortened
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
@@ -52,10 +53,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _day_option(name: str, help_text: str) -> Any:
-    return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
 
 class AnswerFormat(StrEnum):
@@ -124,7 +121,7 @@ def run(
             plot_job.bring_up_to_date(store)
         _finish_removal(store)  # now, because the run has made damaged files again
         typer.echo(table1_summary(store))
-        typer.echo(f"Report: {report_file.resolve()}")
+        typer.echo(printable(f"Report: {report_file.resolve()}"))
     _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
@@ -204,8 +201,8 @@ def pseudonym(
         ),
     ] = None,
     day: Annotated[
-        datetime | None,
-        _day_option("--date", "UTC day of the packets; needed if the network has a key_period."),
+        date | None,
+        day_option("--date", "UTC day of the packets; needed if the network has a key_period."),
     ] = None,
 ) -> None:
     """Print the pseudonym of one subscriber, as it is in the tables.
@@ -221,7 +218,7 @@ def pseudonym(
     if (address is None) == (name is None):
         raise UserError("pseudonym: give either --address or --name")
     if day:
-        keys = keys.for_day(day.date())
+        keys = keys.for_day(day)
     elif keys.key_period:
         raise UserError(
             f"pseudonym: pseudonyms of {network} change every {keys.key_period}: give the day with "
@@ -259,8 +256,8 @@ def flows(
     networks: NetworksOption,
     network: NetworkOption,
     day: Annotated[
-        datetime | None,
-        _day_option(
+        date | None,
+        day_option(
             "--date",
             "UTC day on which the flows start; without it, all days that are not up to date.",
         ),
@@ -275,10 +272,10 @@ def flows(
     store = Warehouse(warehouse)
     if day is None:
         counts = flows_job.bring_up_to_date(store, [chosen])
-    elif day.date() in flows_job.days_with_packets(store, network):
-        counts = flows_job.publish_flows(store, [(chosen, day.date())])
+    elif day in flows_job.days_with_packets(store, network):
+        counts = flows_job.publish_flows(store, [(chosen, day)])
     else:
-        raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
+        raise UserError(f"{warehouse}: no packets of {network} on {day}")
     for (name, flow_day), count in counts.items():
         typer.echo(f"{count} flows of {name} on {flow_day}")
 
@@ -291,8 +288,8 @@ def check(
     networks: NetworksOption,
     network: OptionalNetworkOption = None,
     day: Annotated[
-        datetime | None,
-        _day_option(
+        date | None,
+        day_option(
             "--date", "UTC day whose files are checked; also fails if this day was held earlier."
         ),
     ] = None,
@@ -317,16 +314,15 @@ def check(
         if network
         else list(networks_by_name.values())
     )
-    checked_day = day.date() if day else None
     store = _open_existing(warehouse)
     damage = [
         line
         for chosen_network in chosen
-        for line in store.damaged(True, chosen_network.name, checked_day).values()
+        for line in store.damaged(True, chosen_network.name, day).values()
     ]
     damage += store.iceberg_mismatches().values()
-    verdicts = quality.check(store, chosen, checked_day)
-    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == checked_day]
+    verdicts = quality.check(store, chosen, day)
+    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == day]
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
@@ -349,7 +345,7 @@ def release(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    day: Annotated[datetime, _day_option("--date", "The held UTC day.")],
+    day: Annotated[date, day_option("--date", "The held UTC day.")],
     reason: Annotated[
         str,
         typer.Option(
@@ -364,9 +360,9 @@ def release(
 
     chosen = find_network(load_networks(networks), network, networks)
     store = _open_existing(warehouse)
-    quality.release(store, chosen, day.date(), reason)
-    days = marts_job.update_marts(store, lambda other: other != (network, day.date()), network)
-    typer.echo(f"{network} {day.date()} released, marts of {len(days)} network days made")
+    quality.release(store, chosen, day, reason)
+    days = marts_job.update_marts(store, lambda other: other != (network, day), network)
+    typer.echo(f"{network} {day} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
@@ -418,6 +414,7 @@ def maintain(
             "--keep-days",
             metavar="N",
             min=0,
+            max=36500,
             help="Days for which superseded files stay, for running queries and for time travel "
             "(sql --at). [default: 5, as in Iceberg]",
         ),
@@ -516,8 +513,8 @@ def forget(
 def purge(
     warehouse: WarehouseOption,
     before: Annotated[
-        datetime | None,
-        _day_option("--before", "The first UTC day that stays."),
+        date | None,
+        day_option("--before", "The first UTC day that stays."),
     ] = None,
     networks: Annotated[
         Path | None,
@@ -559,7 +556,7 @@ def purge(
         else:
             assert before is not None
             tables = remove_data.tables_named(table or ())
-            purged_tables = remove_data.purge_networks(store, network, before.date(), tables)
+            purged_tables = remove_data.purge_networks(store, network, before, tables)
     names = sorted(purged_table.name for purged_table in purged_tables)
     typer.echo(f"removed from {', '.join(names)}" if names else "nothing to remove")
 
@@ -580,10 +577,10 @@ def report(
         ),
     ] = None,
     since: Annotated[
-        datetime | None, _day_option("--from", "First UTC day. [default: the first of all]")
+        date | None, day_option("--from", "First UTC day. [default: the first of all]")
     ] = None,
     until: Annotated[
-        datetime | None, _day_option("--to", "Last UTC day. [default: the last of all]")
+        date | None, day_option("--to", "Last UTC day. [default: the last of all]")
     ] = None,
     compare: Annotated[
         list[str] | None,
@@ -611,11 +608,10 @@ def report(
         raise UserError(f"report: give --compare twice or not at all, not {len(compare)} times")
     subsets = parse_subsets(*compare) if compare else None
     store = _open_existing(warehouse)
-    days = (since.date() if since else None, until.date() if until else None)
-    page = write_report(store, output, network or None, *days, subsets)
+    page = write_report(store, output, network or None, since, until, subsets)
     if not subsets:
-        write_examples(store, examples(store, network or None, *days), page.parent)
-    typer.echo(f"Report: {page.resolve()}")
+        write_examples(store, examples(store, network or None, since, until), page.parent)
+    typer.echo(printable(f"Report: {page.resolve()}"))
 
 
 @app.command(
@@ -809,7 +805,7 @@ def plot(
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in chosen:
         page = target / plot_file_name(flow_id) if target.is_dir() else target
-        typer.echo(f"{draw(store, flow_id, page).resolve()}")
+        typer.echo(printable(str(draw(store, flow_id, page).resolve())))
 
 
 @app.command(epilog="Example: giscope serve --warehouse W --networks networks.toml")
@@ -967,7 +963,8 @@ def _ingest(
     from spark_jobs.jobs.ingest import ingest as ingest_all
 
     if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
-        typer.echo(f"giscope: made the key of the pseudonyms, back it up: {key_file}", err=True)
+        made = f"giscope: made the key of the pseudonyms, back it up: {key_file}"
+        typer.echo(printable(made), err=True)
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
@@ -999,10 +996,11 @@ def command() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     try:
+        _check_words(sys.argv[1:] if args is None else args)
         status = app(args, standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        _exit_with_error(error.format_message())
+        _exit_with_error(error.format_message().replace(" Value error, ", " "))
     except BrokenPipeError:
         _exit_silently()
     except UserError as error:
@@ -1022,6 +1020,16 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(status)
 
 
+def _check_words(words: list[str]) -> None:
+    """Raise UserError for a word of the command line that is not UTF-8, unless it is a path.
+
+    Paths of captures may have any bytes. Other texts come into SQL, tables and pages.
+    """
+    for word in words:
+        if "\0" in word or (not is_utf8(word) and not os.path.lexists(word)):
+            raise UserError(f"{word}: not UTF-8, and not the path of a file")
+
+
 def _exit_silently() -> NoReturn:
     """Exit without a message, because the program that reads the output has ended."""
     null = os.open(os.devnull, os.O_WRONLY)
@@ -1031,5 +1039,5 @@ def _exit_silently() -> NoReturn:
 
 def _exit_with_error(message: str) -> NoReturn:
     for line in message.splitlines():
-        print(f"giscope: {line}", file=sys.stderr)
+        print(f"giscope: {shortened(line)}", file=sys.stderr)
     sys.exit(2)

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from spark_jobs.errors import UserError
 from spark_jobs.extras import require
 from spark_jobs.secret_files import secret_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 SCHEME = "s3"
+URL, BUCKET = re.compile(r"(\w[\w+.-]*)://"), re.compile(rf"{SCHEME}://\w[\w.-]*(/|\Z)", re.ASCII)
 READ_BUFFER_BYTES = 8 << 20
 """Number of bytes that are fetched at a time if an object is read from start to end."""
 STORE_OPTIONS: dict[str, Any] = {
@@ -172,9 +174,14 @@ class ObjectPath(PurePosixPath):
 def path_of(text: str | os.PathLike[str]) -> Path:
     """Return the path of a file or folder that a user named by a path or URL.
 
-    A URL s3://BUCKET/KEY gives an ObjectPath. Raises UserError if the packages for it are missing.
+    A URL s3://BUCKET/KEY gives an ObjectPath. Raises UserError if the packages for it are missing,
+    if the text is another URL, or if it is empty, as "$W" is if W is not set.
     """
-    if isinstance(text, str) and text.startswith(f"{SCHEME}://"):
+    if not text:
+        raise UserError("the path of a file or folder is empty")
+    if isinstance(text, str) and (url := URL.match(text)):
+        if url[1] != SCHEME or not BUCKET.match(text) or ".." in text.split("/"):
+            raise UserError(f"{text}: neither a path nor a URL {SCHEME}://BUCKET/PREFIX")
         require("s3", text)
         return cast(Path, ObjectPath(text))
     return cast(Path, text) if isinstance(text, ObjectPath) else Path(text)

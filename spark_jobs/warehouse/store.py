@@ -33,6 +33,7 @@ too; the next job removes those that are still in the staging folder.
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import tempfile
 import time
@@ -45,7 +46,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from schemas import Table
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, is_utf8
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import in_object_store, remove_all
 from spark_jobs.sources import version
@@ -62,7 +63,7 @@ from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import CHANGE_BYTES, report_full_disk
 from spark_jobs.warehouse.facts import Facts, HistoryHorizon, MadeFacts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
-from spark_jobs.warehouse.history import HORIZON, History
+from spark_jobs.warehouse.history import END_OF_TIME_NS, HORIZON, History
 from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
 from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
@@ -83,8 +84,6 @@ if TYPE_CHECKING:
 
 GRACE_TIME = timedelta(days=5)
 """The default time for which superseded files stay: Iceberg's own max-snapshot-age."""
-END_OF_TIME_NS = (1 << 63) - 1
-"""A time later than any recorded time, also if a clock was ahead."""
 VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
 """The source code that the views depend on; a change there rebuilds the views."""
 
@@ -133,7 +132,13 @@ class Warehouse:
 
         Raises UserError if the catalog is another warehouse's (see identity.py).
         """
-        for part in root.resolve().parts:
+        try:
+            parts = root.resolve().parts
+        except RuntimeError as error:
+            raise UserError(f"{root}: {os.strerror(errno.ELOOP)}") from error
+        if not is_utf8("".join(parts)):
+            raise UserError(f"{root}: the path of a warehouse must be UTF-8")
+        for part in parts:
             if is_partition(part):
                 raise UserError(
                     f"{root}: rename the folder {part}: readers would take it for a partition of "
