@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -31,7 +30,7 @@ from spark_jobs.cli_options import (
     WarehouseOption,
     day_option,
 )
-from spark_jobs.errors import UserError, in_a_line, is_utf8, printable, shortened
+from spark_jobs.errors import UserError, in_a_line, is_utf8, printable
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
@@ -53,21 +52,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class AnswerFormat(StrEnum):
-    """Formats of `giscope sql`."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-class SchemaFormat(StrEnum):
-    """Formats of `giscope schema`."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
 
 
 @app.command(epilog="Example: giscope run --warehouse W --networks networks.toml captures/")
@@ -622,8 +606,9 @@ def sql(
     warehouse: WarehouseOption,
     query: Annotated[str, typer.Argument(help="A query in DuckDB's SQL.")],
     form: Annotated[
-        AnswerFormat, typer.Option("--format", help="The format of the answer.")
-    ] = AnswerFormat.TABLE,
+        Literal["table", "csv", "json"],
+        typer.Option("--format", help="The format of the answer."),
+    ] = "table",
     write: Annotated[
         bool,
         typer.Option(
@@ -684,18 +669,18 @@ def sql(
         raise
 
 
-def _print_answer(answer: Answer, form: AnswerFormat) -> None:
+def _print_answer(answer: Answer, form: str) -> None:
     import csv
     import json
 
-    if form is AnswerFormat.TABLE:
+    if form == "table":
         answer.show(max_width=200, max_rows=1000)
         return
     found = answer.columns_and_rows()
     if found is None:
         return
     columns, rows = found
-    if form is AnswerFormat.CSV:
+    if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
@@ -842,13 +827,14 @@ def serve(
 def schema(
     table: Annotated[str | None, typer.Argument(help="Only this table. [default: all]")] = None,
     form: Annotated[
-        SchemaFormat, typer.Option("--format", help="The format of the dictionary.")
-    ] = SchemaFormat.TABLE,
+        Literal["table", "markdown"],
+        typer.Option("--format", help="The format of the dictionary."),
+    ] = "table",
 ) -> None:
     """Print the data dictionary: every column with its type, unit, meaning and source."""
     from spark_jobs import dictionary
 
-    make = dictionary.markdown if form is SchemaFormat.MARKDOWN else dictionary.text
+    make = dictionary.markdown if form == "markdown" else dictionary.text
     typer.echo(make(table), nl=False)
 
 
@@ -1039,5 +1025,5 @@ def _exit_silently() -> NoReturn:
 
 def _exit_with_error(message: str) -> NoReturn:
     for line in message.splitlines():
-        print(f"giscope: {shortened(line)}", file=sys.stderr)
+        print(f"giscope: {line}", file=sys.stderr)
     sys.exit(2)

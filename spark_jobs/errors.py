@@ -6,9 +6,6 @@ import unicodedata
 LINE_BREAKING = ("Cc", "Zl", "Zp")
 """Unicode categories of control characters and of line separators."""
 
-MAX_LINE_CHARS = 4000
-"""Maximum length of a line that the command prints about an error."""
-
 
 class UserError(Exception):
     """An error that the user can mend; it has one argument for each of several errors.
@@ -45,12 +42,6 @@ def printable(text: str) -> str:
 def is_utf8(text: str) -> bool:
     """Return whether a text, such as a file's name, is UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def shortened(line: str) -> str:
-    """Return a line without its middle if it is long: a message's place and reason stay."""
-    half = MAX_LINE_CHARS // 2
-    return line if len(line) <= MAX_LINE_CHARS else f"{line[:half]} ... {line[-half:]}"
 
 
 def _escaped(character: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 SCHEME = "s3"
-URL, BUCKET = re.compile(r"(\w[\w+.-]*)://"), re.compile(rf"{SCHEME}://\w[\w.-]*(/|\Z)", re.ASCII)
+S3_URL = re.compile(rf"{SCHEME}://\w[\w.-]*(/|$)", re.ASCII)
 READ_BUFFER_BYTES = 8 << 20
 """Number of bytes that are fetched at a time if an object is read from start to end."""
 STORE_OPTIONS: dict[str, Any] = {
@@ -36,8 +36,11 @@ obstore takes the endpoint and the credentials from the usual environment variab
 AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or
 from the role of the host or container.
 """
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""The variables that a file may replace: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
+ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
+ENDPOINT = re.compile(r"https?://(?:\[[\da-f:.]+\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:/[!-~]*)?", re.A)
+"""The form of ENDPOINT_VARIABLE, with the port: another form makes obstore panic."""
+CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),)
+"""The variables that a file may replace, such as AWS_ACCESS_KEY_ID_FILE."""
 
 NOT_REGULAR = "is not a regular file"
 """The message for pipes, sockets and devices: reading one may wait for ever, or never end."""
@@ -179,8 +182,8 @@ def path_of(text: str | os.PathLike[str]) -> Path:
     """
     if not text:
         raise UserError("the path of a file or folder is empty")
-    if isinstance(text, str) and (url := URL.match(text)):
-        if url[1] != SCHEME or not BUCKET.match(text) or ".." in text.split("/"):
+    if isinstance(text, str) and "://" in text:
+        if not S3_URL.match(text) or ".." in text.split("/"):
             raise UserError(f"{text}: neither a path nor a URL {SCHEME}://BUCKET/PREFIX")
         require("s3", text)
         return cast(Path, ObjectPath(text))
@@ -309,6 +312,10 @@ def tag_of(path: Path) -> str | None:
 def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
+    endpoint = os.environ.get(ENDPOINT_VARIABLE)
+    parts = ENDPOINT.fullmatch(endpoint or "http://any")
+    if endpoint == "" or not parts or int(parts[1] or 0) > 0xFFFF:
+        raise UserError(f"{ENDPOINT_VARIABLE}: {endpoint!r} is not a URL http(s)://HOST[:PORT]")
     keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
     return S3Store(bucket, config=keys, **STORE_OPTIONS)
 

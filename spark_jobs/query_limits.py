@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60
 """Default limits of `giscope sql` and of Superset, whose users all share one machine."""
-MAX_SECONDS = 10**9
+MAX_SECONDS = 1e9
 MEMORY, MAX_MEMORY = "2GiB", 2**50
 DISK_BYTES_PER_MEMORY_BYTE = 4
 """Bytes that a query may write to temporary files for each byte of its memory."""
@@ -55,15 +55,12 @@ class Limits:
         except ValueError:
             parsed_seconds = math.nan
         if not 0 <= parsed_seconds <= MAX_SECONDS:
-            raise UserError(
-                f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds up to {MAX_SECONDS:,}"
-            )
+            raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds up to 1e9")
         size = SIZE.fullmatch(memory.strip())
         parsed_memory = float(size[1]) * UNITS[size[2].upper()] if size else math.nan
         if not PROCESS_BYTES / 2**4 <= parsed_memory <= MAX_MEMORY:
             raise UserError(
-                f"{MEMORY_VARIABLE}: {memory!r} is not a size from 64MiB to 1024TiB, such as "
-                f"{MEMORY}"
+                f"{MEMORY_VARIABLE}: {memory!r} is not a size from 64MiB to 1024TiB, as {MEMORY}"
             )
         return cls(parsed_seconds, int(parsed_memory))
 

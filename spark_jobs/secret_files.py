@@ -1,4 +1,4 @@
-"""Small files that users name: secrets, in a variable or in a file that VARIABLE_FILE names; others.
+"""Small files that users name, and secrets in a variable or in a file that VARIABLE_FILE names.
 
 Superset's environment imports this module: it needs only the standard library.
 """
@@ -40,7 +40,9 @@ def secret_of(variable: str) -> str | None:
     Blanks around the content, such as the last line break, are removed. Raises OSError if the file
     cannot be read (see read_small_file).
     """
-    if value := os.environ.get(variable):
-        return value
-    path = os.environ.get(f"{variable}_FILE")
-    return (path and read_small_file(Path(path)).strip()) or None
+    value = os.environ.get(variable)
+    if not value and (path := os.environ.get(f"{variable}_FILE")):
+        value = read_small_file(Path(path)).strip()
+    if value and not value.isprintable():  # HTTP headers and PostgreSQL's protocol have no such
+        raise OSError(errno.EILSEQ, "has a control character or is not UTF-8", variable)
+    return value or None

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from schemas import CATALOG_NAME
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, is_utf8
 from spark_jobs.extras import require
 from spark_jobs.places import in_object_store
 from spark_jobs.secret_files import secret_of
@@ -343,9 +343,9 @@ def database_of(root: Path, uri: str | None = None) -> Database:
         )
     if not uri:
         return SQLite(root / CATALOG, root / LOCKS)
-    with suppress(ArgumentError):
+    with suppress(ArgumentError, ValueError):
         url = make_url(uri)
-        if url.get_backend_name() == "postgresql":
+        if url.get_backend_name() == "postgresql" and is_utf8(uri):
             return PostgreSQL(url)
     raise UserError(f"{CATALOG_VARIABLE}: must be postgresql://USER@HOST/DATABASE")
 
