@@ -30,7 +30,7 @@ from spark_jobs.cli_options import (
     WarehouseOption,
     day_option,
 )
-from spark_jobs.errors import UserError, in_a_line, is_utf8, printable
+from spark_jobs.errors import UserError, printable, user_message
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
@@ -85,7 +85,9 @@ def run(
     from spark_jobs.warehouse.store import Warehouse
 
     store = Warehouse(warehouse)
-    known = {n.name: _with_naming(n, plain_addresses) for n in load_networks(networks).values()}
+    known = load_networks(networks)
+    if plain_addresses:
+        known = {name: network.with_plain_addresses() for name, network in known.items()}
     work, left_out = _captures_to_ingest(captures, known, networks, front_end, follow_links)
 
     with _one_at_a_time(store):
@@ -146,7 +148,8 @@ def ingest(
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
-    chosen = _with_naming(find_network(load_networks(networks), network, networks), plain_addresses)
+    chosen = find_network(load_networks(networks), network, networks)
+    chosen = chosen.with_plain_addresses() if plain_addresses else chosen
     work: list[tuple[Network, Path]] = []
     left_out: list[str] = []
     for path in files:
@@ -911,11 +914,6 @@ def _captures_to_ingest(
     return work, left_out
 
 
-def _with_naming(network: Network, plain_addresses: bool) -> Network:
-    """Return the network, without pseudonyms if the user asked for plain addresses."""
-    return network.with_plain_addresses() if plain_addresses else network
-
-
 def _is_folder(path: Path) -> bool:
     """Return whether a path is a folder; it is not if its name is not valid."""
     try:
@@ -982,7 +980,6 @@ def command() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     try:
-        _check_words(sys.argv[1:] if args is None else args)
         status = app(args, standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
@@ -996,24 +993,12 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
-        message = memory_error_message(error) or (
-            in_a_line(error) if isinstance(error, OSError) else None
-        )
+        message = memory_error_message(error) or user_message(error)
         if message is None:
             raise
         _exit_with_error(message)
     if status:
         sys.exit(status)
-
-
-def _check_words(words: list[str]) -> None:
-    """Raise UserError for a word of the command line that is not UTF-8, unless it is a path.
-
-    Paths of captures may have any bytes. Other texts come into SQL, tables and pages.
-    """
-    for word in words:
-        if "\0" in word or (not is_utf8(word) and not os.path.lexists(word)):
-            raise UserError(f"{word}: not UTF-8, and not the path of a file")
 
 
 def _exit_silently() -> NoReturn:

@@ -10,17 +10,14 @@ import typer
 from spark_jobs.capture import FrontEnd
 from spark_jobs.places import path_of
 
-FIRST_DAY = date(1970, 1, 1)
-"""The first day of the tables, whose last is date.max."""
-
 
 def _day(text: str) -> date:
-    """Return a UTC day. Raises ValueError for a text that is none, or for one before FIRST_DAY."""
+    """Return a UTC day. Raises ValueError for a text that is none, or that tables cannot have."""
     with suppress(ValueError):
         day = date.fromisoformat(text)
-        if str(day) == text and day >= FIRST_DAY:
+        if str(day) == text and day.year >= 1970:
             return day
-    raise ValueError(f"{text!r} is not a day from {FIRST_DAY} to {date.max}, such as 2004-03-02")
+    raise ValueError(f"{text!r} is not a day from 1970-01-01 to {date.max}, such as 2004-03-02")
 
 
 def day_option(name: str, help_text: str) -> Any:

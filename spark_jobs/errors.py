@@ -39,9 +39,14 @@ def printable(text: str) -> str:
     return "".join(map(_escaped, decoded))
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether a text, such as a file's name, is UTF-8."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def user_message(error: Exception) -> str | None:
+    """Return the message of an error of Python's that the user can mend; None for another."""
+    if isinstance(error, UnicodeEncodeError):
+        return "the command line, a variable or a path has bytes that are not UTF-8"
+    if isinstance(error, OSError):
+        return in_a_line(error)
+    of_pathlib = ("Symlink loop from", "Could not determine home directory")
+    return str(error) if str(error).startswith(of_pathlib) else None
 
 
 def _escaped(character: str) -> str:

@@ -76,7 +76,6 @@ Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Days = Annotated[int, Field(ge=1, le=36500)]
 Seconds = Annotated[float, Field(ge=1e-6, le=3600)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
@@ -152,7 +151,7 @@ class Retention(
         __config__=MODEL,
         **dict.fromkeys(
             [*RETENTION_GROUPS, *(t.name for tables in RETENTION_GROUPS.values() for t in tables)],
-            (Days | None, None),
+            (Annotated[int, Field(ge=1, le=36500)] | None, None),
         ),
     )
 ):

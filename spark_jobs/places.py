@@ -36,9 +36,8 @@ obstore takes the endpoint and the credentials from the usual environment variab
 AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or
 from the role of the host or container.
 """
-ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 ENDPOINT = re.compile(r"https?://(?:\[[\da-f:.]+\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:/[!-~]*)?", re.A)
-"""The form of ENDPOINT_VARIABLE, with the port: another form makes obstore panic."""
+"""The form of AWS_ENDPOINT_URL, with the port: another form makes obstore panic."""
 CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),)
 """The variables that a file may replace, such as AWS_ACCESS_KEY_ID_FILE."""
 
@@ -312,10 +311,10 @@ def tag_of(path: Path) -> str | None:
 def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
-    endpoint = os.environ.get(ENDPOINT_VARIABLE)
-    parts = ENDPOINT.fullmatch(endpoint or "http://any")
-    if endpoint == "" or not parts or int(parts[1] or 0) > 0xFFFF:
-        raise UserError(f"{ENDPOINT_VARIABLE}: {endpoint!r} is not a URL http(s)://HOST[:PORT]")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "http://any")
+    parts = ENDPOINT.fullmatch(endpoint)
+    if not parts or int(parts[1] or 0) > 0xFFFF:
+        raise UserError(f"AWS_ENDPOINT_URL: {endpoint!r} is not a URL http(s)://HOST[:PORT]")
     keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
     return S3Store(bucket, config=keys, **STORE_OPTIONS)
 

@@ -5,7 +5,7 @@ Superset's environment imports this module: it needs only the standard library.
 
 import errno
 import os
-import stat
+from contextlib import suppress
 from pathlib import Path
 
 MAX_BYTES = 1 << 20
@@ -13,25 +13,17 @@ MAX_BYTES = 1 << 20
 
 
 def read_small_file(path: Path) -> str:
-    """Return the text of a small file or of a pipe; a pipe without a writer is empty.
+    """Return the text of a small file, pipe or device; a pipe without a writer is empty.
 
-    Raises OSError if it cannot be read, is a device, is larger than MAX_BYTES or not UTF-8.
+    Raises OSError if it cannot be read, is larger than MAX_BYTES or is not UTF-8.
     """
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for one
-
-    with open(path, "rb", opener=opener) as file:
-        if not (stat.S_ISREG(mode := os.fstat(file.fileno()).st_mode) or stat.S_ISFIFO(mode)):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         os.set_blocking(file.fileno(), True)
         content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise OSError(errno.EFBIG, f"is larger than {MAX_BYTES:,} bytes", str(path))
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise OSError(errno.EILSEQ, "is not UTF-8", str(path)) from error
+    with suppress(UnicodeDecodeError):
+        if len(content) <= MAX_BYTES:
+            return content.decode()
+    raise OSError(errno.EINVAL, f"is no text of at most {MAX_BYTES:,} bytes", str(path))
 
 
 def secret_of(variable: str) -> str | None:

@@ -1,6 +1,5 @@
 """Versions of the code, as hashes of its files, and the folder of its compiled functions."""
 
-import errno
 import os
 import sys
 from functools import cache
@@ -50,18 +49,8 @@ def compiled_folder() -> Path:
 
 def cache_folder() -> Path:
     """Return giscope's folder in the user's cache: what is there can be made again."""
-    return user_folder("XDG_CACHE_HOME", ".cache")
-
-
-def user_folder(variable: str, below_home: str) -> Path:
-    """Return giscope's folder in the folder that a variable names, or in one below the home.
-
-    Raises OSError if neither is known.
-    """
-    folder = os.environ.get(variable) or os.path.expanduser(f"~/{below_home}")  # noqa: PTH111
-    if folder.startswith("~"):
-        raise OSError(errno.ENOENT, "set it, because the home folder is not known", variable)
-    return Path(folder) / "giscope"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "giscope"
 
 
 def complete_marker(folder: Path) -> Path:

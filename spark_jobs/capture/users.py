@@ -40,7 +40,6 @@ from spark_jobs.capture.base32 import decode_base32, encode_base32
 from spark_jobs.errors import UserError
 from spark_jobs.networks import KeyPeriod, Network, period_of
 from spark_jobs.secret_files import read_small_file
-from spark_jobs.sources import user_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -485,8 +484,8 @@ def _format_all(addresses: Iterable[bytes]) -> list[str]:
 
 def secret_file() -> Path:
     """Return the path of the secret if it is not in the environment."""
-    named = os.environ.get(FILE_VARIABLE)
-    return Path(named) if named else user_folder("XDG_CONFIG_HOME", ".config") / "key"
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return Path(os.environ.get(FILE_VARIABLE) or settings / "giscope" / "key")
 
 
 def secret() -> bytes:

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from schemas import CATALOG_NAME
-from spark_jobs.errors import UserError, is_utf8
+from spark_jobs.errors import UserError
 from spark_jobs.extras import require
 from spark_jobs.places import in_object_store
 from spark_jobs.secret_files import secret_of
@@ -345,7 +345,7 @@ def database_of(root: Path, uri: str | None = None) -> Database:
         return SQLite(root / CATALOG, root / LOCKS)
     with suppress(ArgumentError, ValueError):
         url = make_url(uri)
-        if url.get_backend_name() == "postgresql" and is_utf8(uri):
+        if url.get_backend_name() == "postgresql":
             return PostgreSQL(url)
     raise UserError(f"{CATALOG_VARIABLE}: must be postgresql://USER@HOST/DATABASE")
 

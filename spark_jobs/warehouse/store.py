@@ -33,7 +33,6 @@ too; the next job removes those that are still in the staging folder.
 from __future__ import annotations
 
 import datetime
-import errno
 import os
 import tempfile
 import time
@@ -46,7 +45,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from schemas import Table
-from spark_jobs.errors import UserError, is_utf8
+from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import in_object_store, remove_all
 from spark_jobs.sources import version
@@ -132,13 +131,7 @@ class Warehouse:
 
         Raises UserError if the catalog is another warehouse's (see identity.py).
         """
-        try:
-            parts = root.resolve().parts
-        except RuntimeError as error:
-            raise UserError(f"{root}: {os.strerror(errno.ELOOP)}") from error
-        if not is_utf8("".join(parts)):
-            raise UserError(f"{root}: the path of a warehouse must be UTF-8")
-        for part in parts:
+        for part in root.resolve().parts:
             if is_partition(part):
                 raise UserError(
                     f"{root}: rename the folder {part}: readers would take it for a partition of "

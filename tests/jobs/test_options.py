@@ -1,9 +1,9 @@
-"""Every value of every option, of every variable that giscope reads and of every key of the networks
-file gives success or a line that says what is wrong: no traceback, no endless wait, bounded memory.
+"""Every value of every option, of every variable that giscope reads and of every key of the
+networks file gives success or a line that says what is wrong: no traceback, no endless wait.
 
 Options, variables and keys are found by looking, so that new ones are tested without a change here.
-Devices are reached by symbolic links only: a command that replaced its output, as an earlier version
-of `giscope report` did, would otherwise replace the machine's device."""
+Devices are reached by symbolic links only: a command that replaced its output, as `giscope report`
+did once, would otherwise replace the machine's device."""
 
 import contextlib
 import io
@@ -39,7 +39,7 @@ LINK = "dev_"
 
 LONG = "x" * 100_000
 TEXTS = [
-    *("", " ", "-", "--", "\0", "\udcff", "line\nbreak", "\x1b[31m", "'", '"', "%s", "{}", "../x"),
+    *("", " ", "-", "--", "\udcff", "line\nbreak", "\x1b[31m", "'", '"', "%s", "{}", "../x"),
     *("a=b", ",", LONG, "\u2028", "\U0010ffff", "nan", "(", "(" * 5000, "0.0.0.0", "::1%eth0"),
     *("1.2.3.4/33", "10.64.0.1", "ip.addr == 10.64.0.1", "tcp.port == " + "9" * 40),
     *("(" * 3000 + "tcp.port==1" + ")" * 3000, "0001-01-01T00:00:00", "1000-01-01T00:00+23:59"),
@@ -68,12 +68,12 @@ TEXTS = [
 DAYS = [
     *("", "0000-00-00", "0001-01-01", "1677-09-21", "1969-12-31", "1970-01-01", "2004-03-02"),
     *("2038-01-19", "2262-04-12", "9999-12-31", "10000-01-01", "-1-01-01", "2004-02-30", "inf"),
-    *(LONG, "2004-03-02\n", "2004-W10-2", "\udcff", "x\0"),
+    *(LONG, "2004-03-02\n", "2004-W10-2", "\udcff"),
 ]
 NUMBERS = [
     *("", "-1", "0", "-0", "1", "1.5", "nan", "-nan", "inf", "-inf", "1e308", "1e400", "1e-320"),
     *("1e9", "5e9", "9.3e18", "3e6", "36501", str(2**31), str(2**63 - 1), str(2**63)),
-    *(str(-(2**63) - 1), "1" * 400, "1" * 5000, LONG, "1_0", "0x10", "\udcff", "x\0", "65536", "1\n"),
+    *(str(-(2**63) - 1), "1" * 400, "1" * 5000, LONG, "1_0", "0x10", "\udcff", "65536", "1\n"),
 ]  # fmt: skip
 URLS = [
     "s3://",
@@ -87,7 +87,7 @@ URLS = [
 PATHS = [
     *("", ".", "missing", "folder", "file", "file/x", "binary", "huge", "fifo", "socket", "loop"),
     *("dangling", *(f"{LINK}{name}" for name in ("null", "zero", "full", "stdin")), "n" * 300),
-    *("d/" * 3000, "nul\0in", "bad\udcff", "line\nbreak", "network=x/w", "~", "~nobody/x"),
+    *("d/" * 3000, "bad\udcff", "line\nbreak", "network=x/w", "~", "~nobody/x"),
     *("x:/y", LONG, *URLS, "file:///x"),
 ]
 VALUES = {"Path": PATHS, "date": DAYS, "int": NUMBERS, "float": NUMBERS, "str": TEXTS}
@@ -272,7 +272,8 @@ def each(
 
 FILES = {path: path.read_text() for path in (ROOT / "spark_jobs").rglob("*.py")}
 NAMED = re.findall(r'"((?:GISCOPE|AWS|XDG)_[A-Z_]+)"', "".join(FILES.values()))
-VARIABLES = sorted({*NAMED, *(f"{name}_FILE" for name in NAMED)} - {"GISCOPE_MASTER"})
+SECRETS = [name for name in NAMED if re.search("_(KEY|ID|TOKEN|REGION|PASSWORD)$", name)]
+VARIABLES = sorted({*NAMED, *(f"{name}_FILE" for name in SECRETS)} - {"GISCOPE_MASTER"})
 """Not NUMBA_CACHE_DIR, which Numba reads, nor GISCOPE_MASTER, which starts Java each time."""
 
 
@@ -296,7 +297,7 @@ def test_every_value_of_every_variable_gives_success_or_a_line(variable, small, 
                 places._store.cache_clear()
                 outcome(command)
 
-    values = [value for value in dict.fromkeys([*PATHS, *NUMBERS, *TEXTS]) if "\0" not in value]
+    values = list(dict.fromkeys([*PATHS, *NUMBERS, *TEXTS]))
     each(variable, st.sampled_from(values), check, 25)
 
 
