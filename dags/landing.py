@@ -14,7 +14,7 @@ MAX_MINUTES = 525_600
 """Maximum of the settings that are times: a year."""
 MAX_BYTES = 1 << 20
 """Maximum size of the networks file, as for `giscope`."""
-NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Form of a network's name, as for `giscope`."""
 
 

@@ -980,6 +980,8 @@ def command() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     try:
+        for word in sys.argv[1:] if args is None else args:
+            os.path.lexists(word) or word.encode()  # only names of files may be other bytes
         status = app(args, standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:

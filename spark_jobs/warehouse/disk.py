@@ -74,7 +74,7 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
     if path.exists() and is_irregular(path):
         raise UserError(f"{path}: {NOT_REGULAR}")
     name = f".{path.name}.{uuid.uuid4().hex}"
-    temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)
+    temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.parent / name
     with report_full_disk(path, lambda: size):
         try:
             yield temporary

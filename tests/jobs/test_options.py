@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import socketserver
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 import typer.main
 import zstandard
 from command import giscope
-from conftest import CAPTURES, NETWORKS_FILE, ROOT, _first_records, made_once
+from conftest import CAPTURES, GISCOPE, NETWORKS_FILE, ROOT, _first_records, made_once
 from conftest import run_in_this_process as without_processes
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -90,7 +91,14 @@ PATHS = [
     *("d/" * 3000, "bad\udcff", "line\nbreak", "network=x/w", "~", "~nobody/x"),
     *("x:/y", LONG, *URLS, "file:///x"),
 ]
-VALUES = {"Path": PATHS, "date": DAYS, "int": NUMBERS, "float": NUMBERS, "str": TEXTS}
+VALUES = {
+    "Path": PATHS,
+    "date": DAYS,
+    "datetime": DAYS,
+    "int": NUMBERS,
+    "float": NUMBERS,
+    "str": TEXTS,
+}
 """Values by the type of an option; a choice is a text."""
 
 NEEDED = {
@@ -101,6 +109,8 @@ NEEDED = {
     "report": ["--compare", "hours=peak"],
 }
 """What a command needs besides its required options ..."""
+READERS = ("sql", "why", "plot", "serve", "report", "pseudonym", "zeek-options", "schema")
+"""Commands that change no warehouse."""
 INSTEAD = {
     *(("pseudonym", "name"), ("pseudonym", "address"), ("why", "flow_id"), ("plot", "flow_ids")),
     *(("purge", "networks"), ("purge", "before")),
@@ -248,10 +258,10 @@ def test_every_value_of_every_option_gives_success_or_a_line(command, parameter,
     again = command in ("run", "ingest") and kind_of(parameter) == "Path"
 
     def check(value: str) -> None:
-        warehouse = fresh(small, tmp_path)
+        warehouse = small / "w" if command in READERS else fresh(small, tmp_path)
         outcome(words_for(command, parameter, value, warehouse, small))
 
-    each(f"{command} {parameter.name}", st.sampled_from(values), check, 8 if again else 20)
+    each(f"{command} {parameter.name}", st.sampled_from(values), check, 3 if again else 6)
 
 
 def fresh(small: Path, folder: Path) -> Path:
@@ -298,7 +308,7 @@ def test_every_value_of_every_variable_gives_success_or_a_line(variable, small, 
                 outcome(command)
 
     values = list(dict.fromkeys([*PATHS, *NUMBERS, *TEXTS]))
-    each(variable, st.sampled_from(values), check, 25)
+    each(variable, st.sampled_from(values), check, 10)
 
 
 LITERALS = [
@@ -335,4 +345,64 @@ def test_every_value_of_every_key_of_a_network_is_usable_or_named(key, small, tm
         status, said = outcome([*command, *words, *captures])
         assert status == 0 or key in said or "held" in said or "network" in said
 
-    each(key, st.sampled_from(LITERALS), check, 12)
+    each(key, st.sampled_from(LITERALS), check, 2 if key.startswith("retention") else 6)
+
+
+FOUND = [
+    ("maintain --warehouse=W --keep-days=inf", "'--keep-days': .*36500"),
+    ("maintain --warehouse=W --keep-days=3e6", "'--keep-days': .*36500"),
+    ("check --warehouse=W --networks=N --date=0001-01-01", "'--date': '0001.* a day from 1970"),
+    ("sql --warehouse=W --at=9999-12-31 FLOWS", ""),
+    ("sql --warehouse=W --time-limit=1e308 FLOWS", "number of seconds up to 1e9"),
+    (f"sql --warehouse=W --memory-limit={'1' * 400}GiB FLOWS", "not a size from 64MiB"),
+    ("report --warehouse=W --output=dev_null", "dev_null: is not a regular file"),
+    ("report --warehouse=W --output=.", r"^giscope: \.: "),
+    ("report --warehouse=W --output=", "path of a file or folder is empty"),
+    ("flows --warehouse=loop --networks=N --network=aa-gprs", "Symlink loop"),
+    ("check --warehouse=s3:// --networks=N", "neither a path nor a URL"),
+    ("check --warehouse=s3://b/../x --networks=N", "neither a path nor a URL"),
+    ("flows --warehouse=http://x/y --networks=N --network=aa-gprs", "neither a path nor a URL"),
+    ("forget --warehouse=W --networks=N --network=aa-gprs --user=\udcff", "not UTF-8"),
+    ("check --warehouse=W --networks=dev_zero", "dev_zero: is no text of at most"),
+    ("check --warehouse=W --networks=fifo", r"fifo: no \[\[network\]\]"),
+]
+"""Command lines that ended in a traceback, used all memory or never ended, or that did harm."""
+
+
+@pytest.mark.parametrize(("line", "reason"), FOUND)
+def test_what_ended_in_a_traceback_gives_success_or_a_line(line, reason, small, tmp_path):
+    stand_for = {"FLOWS": "select 1 from flows", "N": str(NETWORKS_FILE)}
+    words = [stand_for.get(word, word) for word in line.split(" ")]
+    words = [
+        word.replace("=W", f"={tmp_path / 'w'}").replace("=N", f"={NETWORKS_FILE}")
+        for word in words
+    ]
+    fresh(small, tmp_path)
+    status, said = outcome(words)
+    assert (status, bool(said)) == ((2, True) if reason else (0, False))
+    assert re.search(reason, said)
+    assert Path("dev_null").is_char_device()
+
+
+@pytest.mark.parametrize("variable", ["GISCOPE_KEY_FILE", "GISCOPE_CATALOG_PASSWORD_FILE"])
+def test_a_key_or_password_file_without_end_is_refused_in_little_memory(variable, here, small):
+    """The process has four GiB of addresses, half of which Python's libraries map."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "GISCOPE_KEY"},
+        "GISCOPE_CATALOG": "postgresql://u@127.0.0.1:1/d",
+        variable: "/dev/zero",
+    }
+    command = "pseudonym --networks N --network aa-gprs --name 1"
+    if variable != "GISCOPE_KEY_FILE":
+        command = "marts --warehouse W"
+    words = command.replace("N", str(NETWORKS_FILE), 1).replace("W", str(small / "w")).split()
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 4194304; exec "$@"', "sh", str(GISCOPE), *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.fullmatch("giscope: /dev/zero: .*no text of at most .* bytes\n", done.stderr)
