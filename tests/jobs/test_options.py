@@ -406,3 +406,17 @@ def test_a_key_or_password_file_without_end_is_refused_in_little_memory(variable
     )
     assert done.returncode == 2
     assert re.fullmatch("giscope: /dev/zero: .*no text of at most .* bytes\n", done.stderr)
+
+
+def test_a_master_that_spark_does_not_know_is_refused_in_a_line(small, tmp_path):
+    where = [f"--warehouse={tmp_path / 'w'}", f"--networks={NETWORKS_FILE}", "--network=aa-gprs"]
+    done = subprocess.run(
+        [str(GISCOPE), "ingest", *where, str(small / "few.pcap")],
+        env=os.environ | {"GISCOPE_MASTER": "local[x]"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.fullmatch(r"giscope: Spark master local\[x\]: Spark failed: .*parse.*\n", done.stderr)
