@@ -8,7 +8,7 @@ one run.
 """
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,14 @@ from commands import (
     PassedOperator,
     note_reason,
 )
-from landing import day_range, network_names
+from landing import network_names, settings_of
 
 WAREHOUSE = os.environ["GISCOPE_WAREHOUSE"]
 NETWORKS = Path(os.environ["GISCOPE_NETWORKS"])
 LANDING = Path(os.environ["GISCOPE_LANDING"])
-FIRST_DAY, LAST_DAY = day_range(os.environ, datetime.now(UTC).date())
-FOLLOW_LINKS = os.environ.get("GISCOPE_FOLLOW_LINKS", "0") == "1"
-COMPLETE = {
-    "quiet_s": 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30")),
-    "follow_links": FOLLOW_LINKS,
-}
+SETTINGS = settings_of(os.environ, datetime.now(UTC).date())
+COMPLETE = {"quiet_s": SETTINGS.quiet_s, "follow_links": SETTINGS.follow_links}
 """When a folder is complete: see landing.incomplete_reason."""
-TIMEOUT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
-POLL_INTERVAL = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
-LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
 ALERTS, POOL = "giscope_alerts", "giscope"
 MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 
@@ -68,22 +61,22 @@ def network_day(network: str) -> None:
     """Define the tasks of a day for one network."""
     at = ["--warehouse", WAREHOUSE]
     of_network = [*at, "--networks", str(NETWORKS), "--network", network]
-    links = ["--follow-links"] if FOLLOW_LINKS else []
+    links = ["--follow-links"] if SETTINGS.follow_links else []
     check_day = ["check", *of_network, "--date", "{{ ds }}"]
 
     complete = CompleteSensor(
         task_id="complete",
         folder=str(LANDING / network / "{{ ds }}"),
         complete_options=COMPLETE,
-        poke_interval=POLL_INTERVAL,
-        timeout=TIMEOUT,
+        poke_interval=SETTINGS.look,
+        timeout=SETTINGS.wait,
     )
     ingest = IngestOperator(
         task_id="ingest",
         network=network,
         arguments=["ingest", "--keep-going", *links, *of_network],
         folder=LANDING / network,
-        complete_options=COMPLETE | {"days_back": LATE_DAYS},
+        complete_options=COMPLETE | {"days_back": SETTINGS.late_days},
         pool=POOL,
         outlets=[PACKETS],
     )
@@ -119,10 +112,10 @@ def network_day(network: str) -> None:
 
 @dag(
     schedule=ByDay("@daily", timezone="UTC"),
-    start_date=datetime.combine(FIRST_DAY, MIDNIGHT),
-    end_date=datetime.combine(LAST_DAY, MIDNIGHT) if LAST_DAY else None,
+    start_date=datetime.combine(SETTINGS.first_day, MIDNIGHT),
+    end_date=datetime.combine(SETTINGS.last_day, MIDNIGHT) if SETTINGS.last_day else None,
     catchup=True,
-    max_active_runs=LATE_DAYS + 1,
+    max_active_runs=SETTINGS.late_days + 1,
     default_args={"on_failure_callback": note_reason, "on_retry_callback": note_reason},
     doc_md=__doc__,
     tags=["giscope"],

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,8 +29,16 @@ from spark_jobs.cli_options import (
     PortOption,
     TimeOption,
     WarehouseOption,
+    day_option,
 )
-from spark_jobs.errors import WITHHELD, UserError, in_a_line, printable, withheld, withheld_lines
+from spark_jobs.errors import (
+    WITHHELD,
+    UserError,
+    printable,
+    user_message,
+    withheld,
+    withheld_lines,
+)
 from spark_jobs.figures.names import SERVE_PORT
 from spark_jobs.places import list_folder, path_of
 
@@ -53,25 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _day_option(name: str, help_text: str) -> Any:
-    return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
-
-
-class AnswerFormat(StrEnum):
-    """Formats of `giscope sql`."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-class SchemaFormat(StrEnum):
-    """Formats of `giscope schema`."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
 
 
 @app.command(epilog="Example: giscope run --warehouse W --networks networks.toml captures/")
@@ -104,7 +92,9 @@ def run(
     from spark_jobs.warehouse.store import Warehouse
 
     store = Warehouse(warehouse)
-    known = {n.name: _with_naming(n, plain_addresses) for n in load_networks(networks).values()}
+    known = load_networks(networks)
+    if plain_addresses:
+        known = {name: network.with_plain_addresses() for name, network in known.items()}
     work, left_out = _captures_to_ingest(captures, known, networks, front_end, follow_links)
 
     with _one_at_a_time(store):
@@ -127,7 +117,7 @@ def run(
         with withheld("Table I"):
             typer.echo(table1_summary(store))
         if report_file.exists():
-            typer.echo(f"Report: {report_file.resolve()}")
+            typer.echo(printable(f"Report: {report_file.resolve()}"))
     _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
@@ -168,7 +158,8 @@ def ingest(
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
-    chosen = _with_naming(find_network(load_networks(networks), network, networks), plain_addresses)
+    chosen = find_network(load_networks(networks), network, networks)
+    chosen = chosen.with_plain_addresses() if plain_addresses else chosen
     work: list[tuple[Network, Path]] = []
     left_out: list[str] = []
     for path in files:
@@ -207,8 +198,8 @@ def pseudonym(
         ),
     ] = None,
     day: Annotated[
-        datetime | None,
-        _day_option("--date", "UTC day of the packets; needed if the network has a key_period."),
+        date | None,
+        day_option("--date", "UTC day of the packets; needed if the network has a key_period."),
     ] = None,
 ) -> None:
     """Print the pseudonym of one subscriber, as it is in the tables.
@@ -224,7 +215,7 @@ def pseudonym(
     if (address is None) == (name is None):
         raise UserError("pseudonym: give either --address or --name")
     if day:
-        keys = keys.for_day(day.date())
+        keys = keys.for_day(day)
     elif keys.key_period:
         raise UserError(
             f"pseudonym: pseudonyms of {network} change every {keys.key_period}: give the day with "
@@ -262,8 +253,8 @@ def flows(
     networks: NetworksOption,
     network: NetworkOption,
     day: Annotated[
-        datetime | None,
-        _day_option(
+        date | None,
+        day_option(
             "--date",
             "UTC day on which the flows start; without it, all days that are not up to date.",
         ),
@@ -278,10 +269,10 @@ def flows(
     store = Warehouse(warehouse)
     if day is None:
         counts = flows_job.bring_up_to_date(store, [chosen])
-    elif day.date() in flows_job.days_with_packets(store, network):
-        counts = flows_job.publish_flows(store, [(chosen, day.date())])
+    elif day in flows_job.days_with_packets(store, network):
+        counts = flows_job.publish_flows(store, [(chosen, day)])
     else:
-        raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
+        raise UserError(f"{warehouse}: no packets of {network} on {day}")
     for (name, flow_day), count in counts.items():
         typer.echo(f"{count} flows of {name} on {flow_day}")
 
@@ -294,8 +285,8 @@ def check(
     networks: NetworksOption,
     network: OptionalNetworkOption = None,
     day: Annotated[
-        datetime | None,
-        _day_option(
+        date | None,
+        day_option(
             "--date", "UTC day whose files are checked; also fails if this day was held earlier."
         ),
     ] = None,
@@ -320,16 +311,15 @@ def check(
         if network
         else list(networks_by_name.values())
     )
-    checked_day = day.date() if day else None
     store = _open_existing(warehouse)
     damage = [
         line
         for chosen_network in chosen
-        for line in store.damaged(True, chosen_network.name, checked_day).values()
+        for line in store.damaged(True, chosen_network.name, day).values()
     ]
     damage += store.iceberg_mismatches().values()
-    verdicts = quality.check(store, chosen, checked_day)
-    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == checked_day]
+    verdicts = quality.check(store, chosen, day)
+    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == day]
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
@@ -352,7 +342,7 @@ def release(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    day: Annotated[datetime, _day_option("--date", "The held UTC day.")],
+    day: Annotated[date, day_option("--date", "The held UTC day.")],
     reason: Annotated[
         str,
         typer.Option(
@@ -367,9 +357,9 @@ def release(
 
     chosen = find_network(load_networks(networks), network, networks)
     store = _open_existing(warehouse)
-    quality.release(store, chosen, day.date(), reason)
-    days = marts_job.update_marts(store, lambda other: other != (network, day.date()), network)
-    typer.echo(f"{network} {day.date()} released, marts of {len(days)} network days made")
+    quality.release(store, chosen, day, reason)
+    days = marts_job.update_marts(store, lambda other: other != (network, day), network)
+    typer.echo(f"{network} {day} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
@@ -421,6 +411,7 @@ def maintain(
             "--keep-days",
             metavar="N",
             min=0,
+            max=36500,
             help="Days for which superseded files stay, for running queries and for time travel "
             "(sql --at). [default: 5, as in Iceberg]",
         ),
@@ -519,8 +510,8 @@ def forget(
 def purge(
     warehouse: WarehouseOption,
     before: Annotated[
-        datetime | None,
-        _day_option("--before", "The first UTC day that stays."),
+        date | None,
+        day_option("--before", "The first UTC day that stays."),
     ] = None,
     networks: Annotated[
         Path | None,
@@ -562,7 +553,7 @@ def purge(
         else:
             assert before is not None
             tables = remove_data.tables_named(table or ())
-            purged_tables = remove_data.purge_networks(store, network, before.date(), tables)
+            purged_tables = remove_data.purge_networks(store, network, before, tables)
     names = sorted(purged_table.name for purged_table in purged_tables)
     typer.echo(f"removed from {', '.join(names)}" if names else "nothing to remove")
 
@@ -583,10 +574,10 @@ def report(
         ),
     ] = None,
     since: Annotated[
-        datetime | None, _day_option("--from", "First UTC day. [default: the first of all]")
+        date | None, day_option("--from", "First UTC day. [default: the first of all]")
     ] = None,
     until: Annotated[
-        datetime | None, _day_option("--to", "Last UTC day. [default: the last of all]")
+        date | None, day_option("--to", "Last UTC day. [default: the last of all]")
     ] = None,
     compare: Annotated[
         list[str] | None,
@@ -614,11 +605,10 @@ def report(
         raise UserError(f"report: give --compare twice or not at all, not {len(compare)} times")
     subsets = parse_subsets(*compare) if compare else None
     store = _open_existing(warehouse)
-    days = (since.date() if since else None, until.date() if until else None)
-    page = write_report(store, output, network or None, *days, subsets)
+    page = write_report(store, output, network or None, since, until, subsets)
     if not subsets:
-        write_examples(store, examples(store, network or None, *days), page.parent)
-    typer.echo(f"Report: {page.resolve()}")
+        write_examples(store, examples(store, network or None, since, until), page.parent)
+    typer.echo(printable(f"Report: {page.resolve()}"))
 
 
 @app.command(
@@ -629,8 +619,9 @@ def sql(
     warehouse: WarehouseOption,
     query: Annotated[str, typer.Argument(help="A query in DuckDB's SQL.")],
     form: Annotated[
-        AnswerFormat, typer.Option("--format", help="The format of the answer.")
-    ] = AnswerFormat.TABLE,
+        Literal["table", "csv", "json"],
+        typer.Option("--format", help="The format of the answer."),
+    ] = "table",
     write: Annotated[
         bool,
         typer.Option(
@@ -687,18 +678,18 @@ def sql(
             raise typer.Exit(status)
 
 
-def _print_answer(answer: Answer, form: AnswerFormat) -> None:
+def _print_answer(answer: Answer, form: str) -> None:
     import csv
     import json
 
-    if form is AnswerFormat.TABLE:
+    if form == "table":
         answer.show(max_width=200, max_rows=1000)
         return
     found = answer.columns_and_rows()
     if found is None:
         return
     columns, rows = found
-    if form is AnswerFormat.CSV:
+    if form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
@@ -808,7 +799,7 @@ def plot(
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in chosen:
         page = target / plot_file_name(flow_id) if target.is_dir() else target
-        typer.echo(f"{draw(store, flow_id, page).resolve()}")
+        typer.echo(printable(str(draw(store, flow_id, page).resolve())))
 
 
 @app.command(epilog="Example: giscope serve --warehouse W --networks networks.toml")
@@ -845,13 +836,14 @@ def serve(
 def schema(
     table: Annotated[str | None, typer.Argument(help="Only this table. [default: all]")] = None,
     form: Annotated[
-        SchemaFormat, typer.Option("--format", help="The format of the dictionary.")
-    ] = SchemaFormat.TABLE,
+        Literal["table", "markdown"],
+        typer.Option("--format", help="The format of the dictionary."),
+    ] = "table",
 ) -> None:
     """Print the data dictionary: every column with its type, unit, meaning and source."""
     from spark_jobs import dictionary
 
-    make = dictionary.markdown if form is SchemaFormat.MARKDOWN else dictionary.text
+    make = dictionary.markdown if form == "markdown" else dictionary.text
     typer.echo(make(table), nl=False)
 
 
@@ -928,11 +920,6 @@ def _captures_to_ingest(
     return work, left_out
 
 
-def _with_naming(network: Network, plain_addresses: bool) -> Network:
-    """Return the network, without pseudonyms if the user asked for plain addresses."""
-    return network.with_plain_addresses() if plain_addresses else network
-
-
 def _is_folder(path: Path) -> bool:
     """Return whether a path is a folder; it is not if its name is not valid."""
     try:
@@ -966,7 +953,8 @@ def _ingest(
     from spark_jobs.jobs.ingest import ingest as ingest_all
 
     if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
-        typer.echo(f"giscope: made the key of the pseudonyms, back it up: {key_file}", err=True)
+        made = f"giscope: made the key of the pseudonyms, back it up: {key_file}"
+        typer.echo(printable(made), err=True)
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
@@ -998,7 +986,13 @@ def command() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     withheld_lines.clear()
-    if status := _exit_status(partial(app, args, standalone_mode=False)):
+
+    def run_app() -> int | None:
+        for word in sys.argv[1:] if args is None else args:
+            os.path.lexists(word) or word.encode()  # only names of files may be other bytes
+        return app(args, standalone_mode=False)
+
+    if status := _exit_status(run_app):
         sys.exit(status)
 
 
@@ -1008,7 +1002,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         status = command() or (2 if withheld_lines else 0)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _print_error(error.format_message())
+        return _print_error(error.format_message().replace(" Value error, ", " "))
     except BrokenPipeError:
         # The program that reads the output has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -1020,9 +1014,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
-        message = memory_error_message(error) or (
-            in_a_line(error) if isinstance(error, OSError) else None
-        )
+        message = memory_error_message(error) or user_message(error)
         if message is None:
             raise
         return _print_error(message)

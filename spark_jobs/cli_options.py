@@ -1,12 +1,29 @@
 """Options that several commands share."""
 
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.places import path_of
+
+
+def _day(text: str) -> date:
+    """Return a UTC day. Raises ValueError for a text that is none, or that tables cannot have."""
+    with suppress(ValueError):
+        day = date.fromisoformat(text)
+        if str(day) == text and day.year >= 1970:
+            return day
+    raise ValueError(f"{text!r} is not a day from 1970-01-01 to {date.max}, such as 2004-03-02")
+
+
+def day_option(name: str, help_text: str) -> Any:
+    """Return an option whose value is a UTC day."""
+    return typer.Option(name, parser=_day, metavar="YYYY-MM-DD", help=help_text)
+
 
 WarehouseOption = Annotated[
     Path,

@@ -93,6 +93,16 @@ def printable(text: str) -> str:
     return "".join(map(_escaped, decoded))
 
 
+def user_message(error: Exception) -> str | None:
+    """Return the message of an error of Python's that the user can mend; None for another."""
+    if isinstance(error, UnicodeEncodeError):
+        return "the command line, a variable or a path has bytes that are not UTF-8"
+    if isinstance(error, OSError):
+        return in_a_line(error)
+    of_pathlib = ("Symlink loop from", "Could not determine home directory")
+    return str(error) if str(error).startswith(of_pathlib) else None
+
+
 def _escaped(character: str) -> str:
     if unicodedata.category(character) in LINE_BREAKING:
         return character.encode("unicode_escape").decode()

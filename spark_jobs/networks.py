@@ -25,10 +25,13 @@ from pydantic import (
 from schemas import Table
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
+from spark_jobs.secret_files import read_small_file
 
 
 def _known_timezone(name: str) -> str:
     try:
+        if name.startswith(("localtime", "posix", "right/")):  # DuckDB has no such
+            raise ValueError
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ValueError("no such time zone") from error
@@ -73,6 +76,9 @@ Hour = Annotated[int, Field(ge=0, le=24)]
 Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_increasing)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Seconds = Annotated[float, Field(ge=1e-6, le=3600)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
 
@@ -113,7 +119,7 @@ class QualityLimits(BaseModel):
 
     model_config = MODEL
 
-    unread_captures: Annotated[int, Field(ge=0)] = 0
+    unread_captures: Count = 0
     """Maximum number of captures that gave nothing or are cut off."""
     skipped_share: Share = 0.01
     """Maximum share of frames that the front end could not read."""
@@ -131,13 +137,13 @@ class QualityLimits(BaseModel):
     """Maximum share of connections that were seen in one direction only."""
     without_syn_share: Share = 0.2
     """Maximum share of connections whose SYN was not seen."""
-    peak_flows: Annotated[int, Field(ge=0)] = 1
+    peak_flows: Count = 1
     """Minimum number of connections in the peak hours."""
-    volume_ratio: Annotated[float, Field(gt=1)] = 2.0
+    volume_ratio: Annotated[float, Field(gt=1, le=1e6)] = 2.0
     """Maximum factor, up or down, from the median volume of earlier days of the same weekday."""
-    volume_weeks: Annotated[int, Field(ge=1)] = 8
+    volume_weeks: Annotated[int, Field(ge=1, le=520)] = 8
     """Number of weeks that these earlier days go back."""
-    volume_fewest_days: Annotated[int, Field(ge=1)] = 3
+    volume_fewest_days: Positive = 3
     """Minimum number of these earlier days; with fewer, the volume is not checked."""
 
 
@@ -147,7 +153,7 @@ class Retention(
         __config__=MODEL,
         **dict.fromkeys(
             [*RETENTION_GROUPS, *(t.name for tables in RETENTION_GROUPS.values() for t in tables)],
-            (Annotated[int, Field(ge=1)] | None, None),
+            (Annotated[int, Field(ge=1, le=36500)] | None, None),
         ),
     )
 ):
@@ -181,9 +187,9 @@ class Network(BaseModel):
 
     model_config = MODEL
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
-    access: Annotated[str, Field(min_length=1)]
+    access: Annotated[str, Field(min_length=1, max_length=100)]
     timezone: Annotated[str, AfterValidator(_known_timezone)]
     subscribers: Annotated[tuple[Prefix, ...], Field(min_length=1), Strict(False)]
     nat64: Annotated[tuple[Nat64Prefix, ...], Strict(False)] = ()
@@ -193,10 +199,10 @@ class Network(BaseModel):
     """
     peak_hours: Hours = (10, 12)
     off_peak_hours: Hours = (3, 7)
-    flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
-    initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
+    flight_size_bytes: Positive = 4500
+    initial_rto_s: Seconds = 1.0
     """Time that servers wait for the first ACK before they retransmit (RFC 6298, 2.1)."""
-    min_rto_s: Annotated[float, Field(gt=0)] = 0.2
+    min_rto_s: Seconds = 0.2
     """Minimum that servers add to the smoothed RTT (Linux), or minimum RTO (RFC 6298).
 
     If it is 1 s or more, servers are first assumed to follow RFC 6298, and else Linux.
@@ -211,7 +217,7 @@ class Network(BaseModel):
     """Form of the addresses on the Internet side; "hashed" uses the key of the pseudonyms."""
     key_period: KeyPeriod | None = None
     """Time for which a pseudonym stays the same: each period has another key."""
-    slot_rate: Annotated[float, Field(gt=0)] | None = None
+    slot_rate: Annotated[float, Field(ge=1, le=1e12)] | None = None
     """Nominal rate of one time slot (bit/s at the IP layer)."""
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Number of user partitions of a day; each is read by one task of the flows job."""
@@ -285,10 +291,10 @@ def load_networks(path: Path) -> dict[str, Network]:
     the reason.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_small_file(path))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not TOML: {error}") from error
     entries = raw.get("network")
     if not isinstance(entries, list) or not entries:

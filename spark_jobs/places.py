@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from spark_jobs.errors import UserError
 from spark_jobs.extras import require
 from spark_jobs.secret_files import secret_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 SCHEME = "s3"
+S3_URL = re.compile(rf"{SCHEME}://\w[\w.-]*(/|$)", re.ASCII)
 READ_BUFFER_BYTES = 8 << 20
 """Number of bytes that are fetched at a time if an object is read from start to end."""
 STORE_OPTIONS: dict[str, Any] = {
@@ -34,8 +36,10 @@ obstore takes the endpoint and the credentials from the usual environment variab
 AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or
 from the role of the host or container.
 """
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""The variables that a file may replace: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
+ENDPOINT = re.compile(r"https?://(?:\[[\da-f:.]+\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:/[!-~]*)?", re.A)
+"""The form of AWS_ENDPOINT_URL, with the port: another form makes obstore panic."""
+CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),)
+"""The variables that a file may replace, such as AWS_ACCESS_KEY_ID_FILE."""
 
 NOT_REGULAR = "is not a regular file"
 """The message for pipes, sockets and devices: reading one may wait for ever, or never end."""
@@ -172,9 +176,14 @@ class ObjectPath(PurePosixPath):
 def path_of(text: str | os.PathLike[str]) -> Path:
     """Return the path of a file or folder that a user named by a path or URL.
 
-    A URL s3://BUCKET/KEY gives an ObjectPath. Raises UserError if the packages for it are missing.
+    A URL s3://BUCKET/KEY gives an ObjectPath. Raises UserError if the packages for it are missing,
+    if the text is another URL, or if it is empty, as "$W" is if W is not set.
     """
-    if isinstance(text, str) and text.startswith(f"{SCHEME}://"):
+    if not text:
+        raise UserError("the path of a file or folder is empty")
+    if isinstance(text, str) and "://" in text:
+        if not S3_URL.match(text) or ".." in text.split("/"):
+            raise UserError(f"{text}: neither a path nor a URL {SCHEME}://BUCKET/PREFIX")
         require("s3", text)
         return cast(Path, ObjectPath(text))
     return cast(Path, text) if isinstance(text, ObjectPath) else Path(text)
@@ -302,6 +311,10 @@ def tag_of(path: Path) -> str | None:
 def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "http://any")
+    parts = ENDPOINT.fullmatch(endpoint)
+    if not parts or int(parts[1] or 0) > 0xFFFF:
+        raise UserError(f"AWS_ENDPOINT_URL: {endpoint!r} is not a URL http(s)://HOST[:PORT]")
     keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
     return S3Store(bucket, config=keys, **STORE_OPTIONS)
 

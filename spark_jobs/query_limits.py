@@ -17,7 +17,8 @@ from spark_jobs.errors import UserError
 SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60
 """Default limits of `giscope sql` and of Superset, whose users all share one machine."""
-MEMORY = "2GiB"
+MAX_SECONDS = 1e9
+MEMORY, MAX_MEMORY = "2GiB", 2**50
 DISK_BYTES_PER_MEMORY_BYTE = 4
 """Bytes that a query may write to temporary files for each byte of its memory."""
 PROCESS_BYTES = 2**30
@@ -46,15 +47,15 @@ class Limits:
             parsed_seconds = float(seconds)
         except ValueError:
             parsed_seconds = math.nan
-        if not 0 <= parsed_seconds < math.inf:
-            raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds")
+        if not 0 <= parsed_seconds <= MAX_SECONDS:
+            raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds up to 1e9")
         size = SIZE.fullmatch(memory.strip())
-        min_memory = PROCESS_BYTES // 2**4
-        if not size or (parsed_memory := int(float(size[1]) * UNITS[size[2].upper()])) < min_memory:
+        parsed_memory = float(size[1]) * UNITS[size[2].upper()] if size else math.nan
+        if not PROCESS_BYTES / 2**4 <= parsed_memory <= MAX_MEMORY:
             raise UserError(
-                f"{MEMORY_VARIABLE}: {memory!r} is not a size of 64MiB or more, such as {MEMORY}"
+                f"{MEMORY_VARIABLE}: {memory!r} is not a size from 64MiB to 1024TiB, as {MEMORY}"
             )
-        return cls(parsed_seconds, parsed_memory)
+        return cls(parsed_seconds, int(parsed_memory))
 
     def settings(self) -> dict[str, str]:
         """Return DuckDB's settings that keep a query within its memory."""

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Make Airflow's metadata, its administrator's password and the pool of the DAG before it starts in
-# containers. Fail if the DAG would refuse the range of days.
+# containers. Fail if the DAG would refuse its settings.
 set -eu
 umask 077
 cd /opt/giscope/dags
 python -c '
 import os, sys
 from datetime import UTC, datetime
-from landing import day_range
+from landing import settings_of
 try:
-    day_range(os.environ, datetime.now(UTC).date())
+    settings_of(os.environ, datetime.now(UTC).date())
 except ValueError as refused:
     sys.exit(str(refused))'
 python -c 'import json, sys; print(json.dumps({"admin": sys.stdin.read().strip()}))' \

@@ -39,6 +39,7 @@ from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse
 from spark_jobs.capture.base32 import decode_base32, encode_base32
 from spark_jobs.errors import UserError
 from spark_jobs.networks import KeyPeriod, Network, period_of
+from spark_jobs.secret_files import read_small_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -497,7 +498,7 @@ def secret() -> bytes:
     path = secret_file()
     try:
         status = path.stat()
-        text = path.read_text(encoding="ascii", errors="replace")
+        text = read_small_file(path)
     except OSError as error:
         raise UserError(
             f"{path}: cannot read the key of the pseudonyms: {error.strerror}"

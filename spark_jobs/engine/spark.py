@@ -38,8 +38,10 @@ KILLED = re.compile(
 """Texts of Spark's errors when it has lost a worker, an executor or its Java process."""
 UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
 """Text of Spark's error for a package that it neither has nor could download."""
-PYTHON_ERROR = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
-"""Name and text of a Python error in a traceback."""
+THROWN = re.compile(
+    r"^(?:: )?(\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)", re.MULTILINE
+)
+"""Name and text of a Python error in a traceback, or of a Java error in the text of py4j's."""
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 """Iceberg's package for Spark 4.1.
@@ -113,8 +115,10 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     )
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-        conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
-        SparkContext(conf=conf, gateway=_launch_java(conf))
+        master = os.environ.get("GISCOPE_MASTER", "local[*]")
+        conf.setMaster(master)
+        with as_user_error(f"Spark master {master}"):
+            SparkContext(conf=conf, gateway=_launch_java(conf))
     elif conf.get("spark.master", "").startswith("local") and "SPARK_LOCAL_IP" not in os.environ:
         for setting in ("spark.driver.host", "spark.driver.bindAddress"):
             conf.setIfMissing(setting, LOOPBACK)
@@ -167,8 +171,8 @@ def _launch_java(conf: SparkConf) -> Any:
                     "is Maven Central, or the mirror that spark.jars.ivySettings names, in reach?"
                 ) from error
             output.seek(0)
-            lines = [line for line in output.read().splitlines() if line.strip()]
-            last = lines[-1] if lines else str(error)
+            lines = [line for line in output if not re.match(r"\s*(at .*)?$", line)]
+            last = lines[-1].strip() if lines else str(error)
             raise UserError(
                 f"Spark's Java process (17 or newer is needed) ended: {last}"
             ) from error
@@ -186,6 +190,6 @@ def as_user_error(label: str) -> Iterator[None]:
         text = str(error)
         if KILLED.search(text) or isinstance(error, ConnectionError):
             raise UserError(WORKER_KILLED.format(label)) from error
-        thrown = PYTHON_ERROR.findall(text)
+        thrown = THROWN.findall(text)
         reason = thrown[-1] if thrown else text.strip().partition("\n")[0]
         raise UserError(f"{label}: Spark failed: {reason}") from error

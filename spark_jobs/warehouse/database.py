@@ -343,7 +343,7 @@ def database_of(root: Path, uri: str | None = None) -> Database:
         )
     if not uri:
         return SQLite(root / CATALOG, root / LOCKS)
-    with suppress(ArgumentError):
+    with suppress(ArgumentError, ValueError):
         url = make_url(uri)
         if url.get_backend_name() == "postgresql":
             return PostgreSQL(url)

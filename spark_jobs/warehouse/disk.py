@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import xxhash
 
-from spark_jobs.errors import FullDiskError
-from spark_jobs.places import in_object_store
+from spark_jobs.errors import FullDiskError, UserError
+from spark_jobs.places import NOT_REGULAR, in_object_store, is_irregular
 
 CHANGE_BYTES = 1 << 17
 """The bytes that publishing needs beside the files: pages of the catalog, and its journal."""
@@ -68,10 +68,13 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
 def replacing(path: Path, size: int) -> Iterator[Path]:
     """Yield a temporary path; at the end the file there replaces the file at `path`, as a whole.
 
-    size: the expected bytes, for the error message. Raises FullDiskError if the disk is full.
+    size: the expected bytes, for the error message. Raises FullDiskError if the disk is full, and
+    UserError if the path is a pipe, a socket or a device.
     """
+    if path.exists() and is_irregular(path):
+        raise UserError(f"{path}: {NOT_REGULAR}")
     name = f".{path.name}.{uuid.uuid4().hex}"
-    temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)
+    temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.parent / name
     with report_full_disk(path, lambda: size):
         try:
             yield temporary

@@ -185,8 +185,8 @@ def read_metadata(path: Path) -> pq.FileMetaData:
 
 
 def _source(path: Path) -> Any:
-    """Return what pyarrow reads a file from."""
-    return path.open("rb", buffering=0) if in_object_store(path) else path
+    """Return what pyarrow reads a file from; it would take a relative path `x:/y` for a URL."""
+    return path.open("rb", buffering=0) if in_object_store(path) else path.absolute()
 
 
 def content_and_rows(path: Path) -> tuple[Content, int]:

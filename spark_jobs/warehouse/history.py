@@ -16,6 +16,8 @@ from spark_jobs.warehouse.iceberg_tables import IcebergTables
 from spark_jobs.warehouse.targets import table_name
 from spark_jobs.warehouse.units import Unit
 
+END_OF_TIME_NS = (1 << 63) - 1
+"""A time later than any recorded time, also if a clock was ahead."""
 HORIZON = Unit("made", "all", "what is forgotten")
 """The unit whose facts are the HistoryHorizon."""
 
@@ -30,7 +32,7 @@ class History:
         """Return a time in ns since 1970. Raises UserError if tables are not kept as of then."""
         horizon = self._horizon()
         until_ns = max(horizon.until_ns, *(horizon.erased_ns.get(table, 0) for table in tables), 0)
-        ns = microseconds(as_of) * 1000
+        ns = min(microseconds(as_of) * 1000, END_OF_TIME_NS)
         if ns < until_ns:
             until = to_datetime(until_ns // 1000)
             raise UserError(

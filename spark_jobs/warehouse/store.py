@@ -62,7 +62,7 @@ from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import CHANGE_BYTES, report_full_disk
 from spark_jobs.warehouse.facts import Facts, HistoryHorizon, MadeFacts, PurgeFacts, purge_unit
 from spark_jobs.warehouse.files import Written, content_and_rows
-from spark_jobs.warehouse.history import HORIZON, History
+from spark_jobs.warehouse.history import END_OF_TIME_NS, HORIZON, History
 from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
 from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
@@ -83,8 +83,6 @@ if TYPE_CHECKING:
 
 GRACE_TIME = timedelta(days=5)
 """The default time for which superseded files stay: Iceberg's own max-snapshot-age."""
-END_OF_TIME_NS = (1 << 63) - 1
-"""A time later than any recorded time, also if a clock was ahead."""
 VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
 """The source code that the views depend on; a change there rebuilds the views."""
 

@@ -1,12 +1,23 @@
 """When a day's landing folder is complete."""
 
 import os
+import re
 import time
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
+import landing
 import pytest
-from landing import MARKER, complete_folders, day_range, incomplete_reason, network_names
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from landing import (
+    MARKER,
+    complete_folders,
+    day_range,
+    incomplete_reason,
+    network_names,
+    settings_of,
+)
 
 QUIET_S = 1800.0
 
@@ -118,7 +129,21 @@ def test_names_of_networks_are_those_of_the_file(tmp_path):
     assert network_names(file) == ["op.4g", "aa-gprs"]
 
 
-@pytest.mark.parametrize("text", [None, "[[network]", "", "network = 1", '[[network]]\nx = "y"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "[[network]",
+        "",
+        "network = 1",
+        '[[network]]\nx = "y"',
+        "x = " + "[" * 9999,
+        *(
+            f"[[network]]\nname = {name}"
+            for name in ("3", '"a b"', '""', '"a"\n[[network]]\nname = "a"')
+        ),
+    ],
+)
 def test_a_networks_file_without_names_is_named(tmp_path, text):
     file = tmp_path / "networks.toml"
     if text is not None:
@@ -149,3 +174,32 @@ def test_a_first_day_long_ago_needs_a_last_one():
         ValueError, match=r"^GISCOPE_FIRST_DAY=2025-01-29 is 367 days ago.*LAST_DAY"
     ):
         day_range({"GISCOPE_FIRST_DAY": "2025-01-29"}, TODAY)
+
+
+ODD = ("nan", "inf", "-1", "-0", "1e308", "1e-320", "9" * 5000, "x", "\udcff", "0001-01-01",
+       "1969-12-31", "9999-12-31", "2004-02-30", "2026-01-30\n", " ", "")  # fmt: skip
+VARIABLES = re.findall(r'"(GISCOPE_\w+)"', Path(landing.__file__).read_text())
+
+
+def test_a_networks_file_that_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
+        with pytest.raises(ValueError, match="not a regular file"):
+            network_names(path)
+
+
+@pytest.mark.parametrize("name", sorted(set(VARIABLES)))
+@settings(derandomize=True, deadline=None, database=None)
+@given(st.one_of(st.sampled_from(ODD), st.floats().map(str), st.dates().map(str), st.text()))
+def test_every_value_of_a_variable_is_a_setting_or_named(name, value):
+    """What is taken can be used: as the schedule's days, as times to wait."""
+    first = {"GISCOPE_FIRST_DAY": "2026-01-30"}
+    found, reason = None, ""
+    try:
+        found = settings_of(first | {name: value}, TODAY)
+    except ValueError as refused:
+        reason = str(refused)
+    assert found or (reason.startswith(f"{name}=") and len(reason.splitlines()) == 1)
+    if found:
+        assert found.first_day - timedelta(days=found.late_days)
+        assert time.time() + found.quiet_s + (found.wait + found.look).total_seconds() < 1e10

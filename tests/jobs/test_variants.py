@@ -94,11 +94,11 @@ def landing(tmp_path: Path) -> Path:
 @pytest.fixture
 def packets_only(tmp_path, monkeypatch) -> None:
     """Let `giscope run` end after the packets."""
-    for step in ("flows.bring_up_to_date", "marts.update_marts", "plot.bring_up_to_date"):
+    for step in ("flows.bring_up_to_date", "marts.update_marts"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
     monkeypatch.setattr("spark_jobs.cli_summary.table1_summary", lambda _: "")
-    monkeypatch.setattr("spark_jobs.report.build.bring_up_to_date", lambda _: tmp_path)
+    monkeypatch.setattr("spark_jobs.jobs.refresh.write_pages", lambda _: tmp_path)
 
 
 @pytest.fixture
