@@ -81,9 +81,10 @@ entries: .venv/ready ## List again the functions that a first run compiles
 	$(RUN) giscope run --warehouse $$caches/warehouse --networks infra/networks.toml tests/data/captures && \
 	$(RUN) python -m spark_jobs.compiled.entries && rm -r $$caches
 
-docs: .venv/ready ## Write docs/schema.md and docs/reference.md anew, after the schemas and the commands' help
+docs: .venv/ready ## Write what docs/ has from the code anew: schema.md, reference.md, the SQL of queries.md
 	@$(RUN) giscope schema --format markdown > docs/schema.md
 	@$(RUN) python -m typer spark_jobs.cli utils docs --name giscope --title Commands > docs/reference.md
+	@$(RUN) python -m tests.queries_page
 
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
