@@ -394,17 +394,6 @@ def test_every_official_image_has_a_stand_in():
     assert all((ROOT / f"tests/compose/images/{name}/Dockerfile").is_file() for name in named)
 
 
-@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_files_that_an_image_copies_or_runs_exist(dockerfile):
-    copied = [a for a in arguments(dockerfile, "COPY") if not a.startswith("--from")]
-    sources = [path for a in copied for path in a.split()[:-1]]
-    assert sources
-    assert all((ROOT / path).exists() for path in sources)
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    assert ignored[0] == "*"
-    assert {f"!{path.split('/')[0]}" for path in sources if path != "."} <= set(ignored)
-
-
 def test_supersets_image_has_the_modules_that_its_settings_import():
     """Those of giscope, which its environment lacks, and the modules that these import."""
     stage = STAGES["superset"].replace("\\\n", " ")
