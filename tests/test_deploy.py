@@ -371,6 +371,23 @@ def test_writers_of_the_warehouse_are_one_user(compose):
     assert "install -d -o 50000 -g 0" in STAGES["environment"]
 
 
+def test_a_running_zeek_sees_old_or_new_options_and_no_others(compose, tmp_path):
+    """zeek-init's command, with a giscope that prints what it finds, or fails."""
+    options, giscope = tmp_path / "landing/.zeek/subscribers.zeek", tmp_path / "giscope"
+    options.parent.mkdir(parents=True)
+    options.write_text("old")
+    command = [
+        word.replace("$$", "$").replace("/srv/giscope", str(tmp_path))
+        for word in compose["services"]["zeek-init"]["command"]
+    ]
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NETWORK": "aa-gprs"}
+    for script, status in ((f"cat {options}; echo new", 0), ("echo half; exit 2", 2)):
+        giscope.write_text(f"#!/bin/sh\n{script}\n")
+        giscope.chmod(0o755)
+        done = subprocess.run(command, env=environment, check=False)
+        assert (done.returncode, options.read_text()) == (status, "oldnew\n")
+
+
 def test_images_are_pinned(compose):
     upstream = [image for file in DOCKERFILES for image in arguments(file, "FROM")]
     upstream += {s["image"] for s in compose["services"].values() if "giscope" not in s["image"]}
