@@ -43,7 +43,7 @@ test: .venv/ready ## Run the tests, on all cores
 slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'
 
-compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 30 to 60 minutes
+compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 10 to 30 minutes
 	@$(RUN) pytest -sv tests/compose/check_stack.py
 
 wheel: .venv/ready ## Build a wheel for this platform and version of Python, with compiled estimators: build/*.whl
