@@ -43,7 +43,7 @@ test: .venv/ready ## Run the tests, on all cores
 slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'
 
-compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 30 to 60 minutes
+compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 10 to 30 minutes
 	@$(RUN) pytest -sv tests/compose/check_stack.py
 
 wheel: .venv/ready ## Build a wheel for this platform and version of Python, with compiled estimators: build/*.whl
@@ -81,9 +81,10 @@ entries: .venv/ready ## List again the functions that a first run compiles
 	$(RUN) giscope run --warehouse $$caches/warehouse --networks infra/networks.toml tests/data/captures && \
 	$(RUN) python -m spark_jobs.compiled.entries && rm -r $$caches
 
-docs: .venv/ready ## Write docs/schema.md and docs/reference.md anew, after the schemas and the commands' help
+docs: .venv/ready ## Write what docs/ has from the code anew: schema.md, reference.md, the SQL of queries.md
 	@$(RUN) giscope schema --format markdown > docs/schema.md
 	@$(RUN) python -m typer spark_jobs.cli utils docs --name giscope --title Commands > docs/reference.md
+	@$(RUN) python -m tests.queries_page
 
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench

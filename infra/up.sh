@@ -26,8 +26,8 @@ GISCOPE_NETWORKS_SUM=$(cksum <"$networks" | tr ' ' -)
 export GISCOPE_NETWORKS_SUM
 
 # Build only what changed: Docker may make another image of the same files, which would replace all containers.
-GISCOPE_SOURCES_SUM=$(find .dockerignore LICENSE README.md pyproject.toml uv.lock dags docs/queries.md infra \
-    schemas spark_jobs zeek_scripts -type f ! -path '*/__pycache__/*' ! -path infra/networks.toml -exec cksum {} + |
+GISCOPE_SOURCES_SUM=$(find .dockerignore LICENSE README.md pyproject.toml uv.lock dags infra schemas \
+    spark_jobs zeek_scripts -type f ! -path '*/__pycache__/*' ! -path infra/networks.toml -exec cksum {} + |
     sort | cksum | tr ' ' -)
 export GISCOPE_SOURCES_SUM
 for image in spark:spark-master airflow:airflow-init superset:superset-init; do

@@ -61,7 +61,7 @@ FEW = 20_000
 GISCOPE = Path(sys.executable).with_name("giscope")
 """The command, as it is installed."""
 CHROMIUM = shutil.which("chromium")
-"""The browser that opens pages, where it is installed."""
+"""The browser that opens pages, where it is installed when the tests begin."""
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +89,8 @@ def zeek_plugin(zeek: None) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        program = shutil.which("chromium")
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started
         started.close()
 

@@ -158,8 +158,6 @@ def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
     (name,) = re.findall(r"^`spark_jobs/figures/(\w+)/` with these", page, re.MULTILINE)
     for folder in ("schemas", "spark_jobs"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs/queries.md", tmp_path / "docs")
     shutil.copytree(demo.warehouse.root, tmp_path / "build/demo")
     figure = tmp_path / "spark_jobs/figures" / name
     figure.mkdir(exist_ok=True)

@@ -43,3 +43,26 @@ def test_the_walk_through_the_code_names_modules_that_exist() -> None:
 @pytest.mark.parametrize("job", sorted(ROOT.glob("spark_jobs/jobs/*.py")), ids=lambda p: p.stem)
 def test_a_job_finds_calls_and_publishes_and_is_short(job: Path) -> None:
     assert len(job.read_text().splitlines()) <= MAX_JOB_LINES
+
+
+def test_code_reads_no_page_of_the_documentation() -> None:
+    """Images have none. Messages and comments may name a page."""
+    rooms = [ROOT / room for room in ("dags", "infra", "schemas", "spark_jobs")]
+    modules = [path for room in rooms for path in room.rglob("*.py")]
+    texts = [
+        (path, node.value)
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    read = [(path.name, text) for path, text in texts if re.fullmatch(r"(\S*/)?docs(/\S*)?", text)]
+    scripts = [path for room in rooms for path in room.rglob("*") if _is_script(path)]
+    said = re.compile(r"^\s*#[^\n]*|<<'?(\w+)'?.*?^\1$", re.MULTILINE | re.DOTALL)
+    read += [(path.name, "docs/") for path in scripts if "docs/" in said.sub("", path.read_text())]
+    assert len(modules) > 300
+    assert len(scripts) > 10
+    assert read == []
+
+
+def _is_script(path: Path) -> bool:
+    return path.suffix == ".sh" or path.name == "Dockerfile"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from spark_jobs.dashboards.example_queries import PAGE, Example, example_queries
+from spark_jobs.dashboards.example_queries import Example, example_queries
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.dashboards.query_context import query_context
 from spark_jobs.dashboards.templates import to_superset_template
@@ -93,7 +93,7 @@ def assets() -> dict[str, dict[str, Any]]:
         **{f"dashboards/{page.slug}.yaml": _dashboard(page) for page in DASHBOARDS},
         **{
             f"queries/{_slug(example.question)}.yaml": _saved_query(example)
-            for example in example_queries(PAGE.read_text(encoding="utf-8"))
+            for example in example_queries()
         },
     }
 

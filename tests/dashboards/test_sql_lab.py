@@ -12,7 +12,7 @@ from conftest import CHROMIUM, ROOT
 from playwright.sync_api import APIRequestContext
 from superset_server import Server, logged_in, new_user, open_page
 
-from spark_jobs.dashboards.example_queries import PAGE, example_queries
+from spark_jobs.dashboards.example_queries import example_queries
 
 pytestmark = [
     pytest.mark.slow,
@@ -172,9 +172,8 @@ SAVED = "/api/v1/saved_query/"
 def test_an_analyst_finds_the_queries_of_the_documentation(server, analyst, admin, databases):
     listed = analyst.get(f"{SAVED}?q=(page_size:100)").json()["result"]
     found = {query["label"]: analyst.get(f"{SAVED}{query['id']}").json() for query in listed}
-    examples = [*example_queries(PAGE.read_text())]
     assert {label: query["result"]["sql"] for label, query in found.items()} == {
-        example.question: example.sql for example in examples
+        example.question: example.sql for example in example_queries()
     }
     for query in found.values():
         status, rows = asked(analyst, query["result"]["sql"], databases["analysis"])

@@ -4,11 +4,11 @@
 set -eu
 cd /srv/giscope/landing/.zeek
 umask 002 # the jobs, another user of Zeek's group, write into the folders of days, too
+before=$(cksum <subscribers.zeek) # of the file that Zeek reads, or of an earlier one: then it starts anew
 zeek -b -C -O ZAM -i "$ZEEK_INTERFACE" giscope/bare.zeek ./subscribers.zeek \
     "GiScope::landing=/srv/giscope/landing/$ZEEK_NETWORK" &
 zeek=$!
 trap 'kill $zeek; wait $zeek' INT TERM
-before=$(cksum <subscribers.zeek)
 while kill -0 $zeek 2>/dev/null; do
     [ "$(cksum <subscribers.zeek)" = "$before" ] || kill $zeek
     sleep 10 &
