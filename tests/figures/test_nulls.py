@@ -13,7 +13,7 @@ from made_up import publish
 from report_and_dashboards import CHARTS, ReportAndDashboards, chart_keys
 
 from schemas import Column, Table
-from spark_jobs.dashboards.example_queries import PAGE, example_queries
+from spark_jobs.dashboards.example_queries import example_queries
 from spark_jobs.errors import WITHHELD, withheld_lines
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.marts import update_marts
@@ -146,7 +146,7 @@ def test_every_connection_is_explained(with_nulls):
 
 def test_every_query_of_the_docs_runs(with_nulls):
     connection = with_nulls.connect()
-    queries = [example.sql for example in example_queries(PAGE.read_text())]
+    queries = [example.sql for example in example_queries()]
     assert len(queries) > 10
     for query in queries:
         connection.execute(query).fetchall()
