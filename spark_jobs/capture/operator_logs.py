@@ -75,15 +75,16 @@ def read_operator_log(
     for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
             rows = _to_rows(parsed, log, users.addresses)
-            present = [has_value(parsed, name) for name in log.required]
-            present += [
-                rows[name].to_numpy() > 0 for name in log.required if _is_address(log.fields[name])
-            ]
-            complete = np.logical_and.reduce(present)
-            plausible = rows["ts"].to_numpy() >= 0
-            skip_rows(stats, path, lines, ~complete, "malformed_line")
-            skip_rows(stats, path, lines, complete & ~plausible, "implausible_time")
-            for columns in make_rows(rows.filter(complete & plausible), log, users, stats):
+            present = {
+                name: rows[name].to_numpy() > 0
+                if _is_address(log.fields[name])
+                else has_value(parsed, name)
+                for name in log.required
+            }
+            complete = skip_rows(stats, path, lines, present, "malformed_line")
+            plausible = {"ts": ~complete | (rows["ts"].to_numpy() >= 0)}
+            complete &= skip_rows(stats, path, lines, plausible, "implausible_time")
+            for columns in make_rows(rows.filter(complete), log, users, stats):
                 yield _to_table(columns | {"capture": capture}, table)
 
 
@@ -237,9 +238,9 @@ def _connection_rows(
 def _ends(ts: pa.Array, duration: pa.Array) -> pa.Array:
     """Return the ends of connections in µs; an implausible duration (s) is 0."""
     start_us = ts.to_numpy()
-    duration_us = 1e6 * duration.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    is_plausible = (duration_us >= 0) & (duration_us <= LATEST_TS_US - start_us)
-    return pa.array(start_us + np.rint(np.where(is_plausible, duration_us, 0)).astype(np.int64))
+    seconds = duration.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    is_plausible = (seconds >= 0) & (seconds <= (LATEST_TS_US - start_us) / 1e6)
+    return pa.array(start_us + np.rint(1e6 * np.where(is_plausible, seconds, 0)).astype(np.int64))
 
 
 def _are_answered(method: pa.Array, status: pa.Array) -> pa.Array:

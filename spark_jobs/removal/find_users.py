@@ -23,6 +23,7 @@ from spark_jobs.capture.removal_filter import (
     RemovedSpan,
     keys_by_column,
 )
+from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
@@ -145,7 +146,7 @@ def row_groups(
         return
     except (OSError, pa.ArrowException) as error:
         raise UserError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}): remove it, and read its "
+            f"{path}: cannot be read ({kind_of(error)}): remove it, and read its "
             "capture again with giscope run"
         ) from error
 
