@@ -32,7 +32,7 @@ from spark_jobs.cli_options import (
 )
 from spark_jobs.errors import UserError, in_a_line, printable
 from spark_jobs.figures.names import SERVE_PORT
-from spark_jobs.places import list_folder, path_of
+from spark_jobs.places import list_folder, object_error, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -681,7 +681,7 @@ def sql(
         reason = str(error).splitlines()[0]
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
-        raise UserError(f"sql: {reason}") from error
+        raise UserError(object_error(error) or f"sql: {reason}") from error
     except RuntimeError as error:
         if "interrupted" in str(error):
             raise KeyboardInterrupt from error
@@ -1012,8 +1012,10 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
-        message = memory_error_message(error) or (
-            in_a_line(error) if isinstance(error, OSError) else None
+        message = (
+            memory_error_message(error)
+            or object_error(error)
+            or (in_a_line(error) if isinstance(error, OSError) else None)
         )
         if message is None:
             raise

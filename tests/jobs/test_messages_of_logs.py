@@ -90,9 +90,9 @@ def test_no_message_has_content_of_a_log(kind, tmp_path, capsys):
     for front_end in (FrontEnd.AUTO, FrontEnd.ZEEK_LOG):
         with pytest.raises(SystemExit, match="2"):
             main(
-                ["ingest", "--warehouse", str(root), "--networks", str(NETWORKS_FILE)]
-                + ["--network", "aa-gprs", "--front-end", front_end, *map(str, paths)]
-            )
+                ["ingest", "--warehouse", str(root), "--networks", str(NETWORKS_FILE),
+                 "--network", "aa-gprs", "--front-end", front_end, *map(str, paths)]
+            )  # fmt: skip
     out, err = capsys.readouterr()
     warehouse = Warehouse(root)
     logged = ask(warehouse, "select * from ingest_log").fetchall()
