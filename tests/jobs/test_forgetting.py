@@ -1,9 +1,11 @@
 """`giscope forget` where clocks are wrong, where it is interrupted, where nobody has the name, and
 where the user is another network's; and that its search finds what is there."""
 
+import errno
 import gzip
 import json
 import os
+import re
 import shutil
 import sqlite3
 import time
@@ -451,6 +453,41 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
     command(here, "run", "--networks", here / "networks.toml", captures_of(here))
     forget(here, user)
     assert not search_names(Warehouse(root), [user]).problems
+
+
+@pytest.mark.parametrize("kind", [r"-m\d+\.avro", r"/snap-", r"\.metadata\.json"])
+def test_what_a_full_disk_leaves_is_removed_by_the_next_forget(
+    here, networks, monkeypatch, capsys, kind
+):
+    """Metadata of Iceberg that are cut: the search cannot read them."""
+    user, create, cut = called(networks["aa-gprs"]), PathFile.create, []
+
+    def cut_first(file: PathFile, overwrite: bool = False):
+        made = create(file, overwrite)
+        if re.search(kind, file.location) and not cut:
+            cut.append(Path(file.location))
+            made.close = partial(cut_at_end, made, made.close)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PathFile, "create", cut_first)
+        with pytest.raises(SystemExit, match="2"):
+            forget(here, user)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no space left on the device" in line
+    assert cut[0].exists()
+    forget(here, user)
+    assert capsys.readouterr().out.endswith(" files and the catalog: not found\n")
+    assert not cut[0].exists()
+
+
+def cut_at_end(file, close) -> None:
+    """Close a file as on a full disk: without the last quarter of its bytes."""
+    if not file.closed:
+        file.flush()
+        file.truncate(file.tell() * 3 // 4)
+        close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
