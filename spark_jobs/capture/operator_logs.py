@@ -27,7 +27,7 @@ from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.capture.users import UserKeys
+from spark_jobs.capture.users import IDENTITY, SESSION, UserKeys
 from spark_jobs.capture.zeek_lines import (
     AddressNumbers,
     has_value,
@@ -142,10 +142,15 @@ class _UserNames:
             numbers, ts, lambda keys, unique: keys.names(table, unique.to_numpy(), infrastructure)
         )
 
-    def identities(self, names: pa.Array, ts: pa.Array) -> pa.Array:
-        """Return the names of subscribers whom RADIUS identifies, at these times (µs)."""
+    def identities(self, names: pa.Array, ts: pa.Array, kind: bytes = IDENTITY) -> pa.Array:
+        """Return the names of subscribers or sessions that RADIUS identifies, at these times (µs).
+
+        kind: see UserKeys.key_of_identity
+        """
         return self._by_period(
-            names, ts, lambda keys, unique: map(keys.key_of_identity, unique.to_pylist())
+            names.cast(TEXT),
+            ts,
+            lambda keys, unique: (keys.key_of_identity(text, kind) for text in unique.to_pylist()),
         )
 
     def user_partitions(self, names: pa.Array, ts: pa.Array) -> pa.Array:
@@ -270,7 +275,7 @@ def _accounting_rows(
         **_lease_columns(leases, "address", users),
         "status": leases["status"],
         "nas": users.names(leases["nas"], leases["ts"], True),
-        "session": leases["session"],
+        "session": users.identities(leases["session"], leases["ts"], SESSION),
         "subscriber": users.identities(leases["subscriber"], leases["ts"]),
         "session_time": leases["session_time"],
     }

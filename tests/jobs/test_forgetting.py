@@ -135,6 +135,23 @@ def test_packets_with_future_times_are_removed_for_good_and_later_ones_are_kept(
     assert times(warehouse, user) == [soon, late + 3600]
 
 
+def test_a_capture_is_counted_as_if_it_were_read_after_the_removal(warehouse, network):
+    """Its first and last packets, and all packets of one of its days, are the user's."""
+    at = [(NOON, USER), (NOON + 9, OTHER), (NOON + 10, OTHER), (NOON + 24 * HOUR, USER)]
+    capture = put(warehouse, network, "a", *at)
+    only = put(warehouse, network, "b", (NOON + 60, USER))
+    remove_data.forget(warehouse, network, [called(network)])
+    logged = "select * exclude (seconds) from ingest_log order by capture"
+    forgotten = ask(warehouse, logged).fetchall()
+    dates = [one.facts["dates"] for one in warehouse.published_units("capture")]
+    assert dates == [[DAY.isoformat()], []]
+    counts = "select packets, skipped['removed'], epoch(first_ts) from ingest_log order by capture"
+    assert ask(warehouse, counts).fetchall() == [(2, 2, NOON + 9), (0, 1, None)]
+    for file in (capture, only):
+        ingest_again(warehouse, network, file)
+    assert ask(warehouse, logged).fetchall() == forgotten
+
+
 def test_a_user_who_comes_back_is_kept_when_another_is_forgotten(warehouse, network):
     soon, user = int(time.time()) + 3600, called(network)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
