@@ -33,7 +33,12 @@ ACCOUNTING = Table(
         Column(
             "nas", "string", "address of the access server that sent the message", required=True
         ),
-        Column("session", "string", "Acct-Session-Id", source="RFC 2866, 5.5"),
+        Column(
+            "session",
+            "string",
+            "the session's key, made from Acct-Session-Id",
+            source="RFC 2866, 5.5",
+        ),
         Column("user_partition", "int32", "user partition of the address, as in packets"),
         Column("address", "string", "Framed-IP-Address, in the form of packets.user"),
         Column(

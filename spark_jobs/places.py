@@ -44,6 +44,9 @@ CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKE
 NOT_REGULAR = "is not a regular file"
 """The message for pipes, sockets and devices: reading one may wait for ever, or never end."""
 
+RAISED_IN_ANOTHER = re.compile(rf"Error: \[Errno \d+\] (.*): ['\"]({SCHEME}://.*)['\"]$", re.M)
+"""The last line of the traceback in the message of a library that read an object by ObjectPath."""
+
 METADATA_SERVICE = "169.254.169.254"
 """The address where a host asks for its role."""
 
@@ -334,8 +337,19 @@ def _translated_errors(path: ObjectPath) -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
     except PermissionError as error:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from error
-    except BaseError as error:
+    except (BaseError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
         raise OSError(errno.EIO, f"the object store: {_reason(str(error))}", str(path)) from error
+
+
+def object_error(error: BaseException) -> str | None:
+    """Return the line for the user if DuckDB could not read an object; else None.
+
+    DuckDB's message has the traceback of ObjectPath's error.
+    """
+    found = RAISED_IN_ANOTHER.search(str(error))
+    return f"{found[2]}: {found[1]}" if found else None
 
 
 def _reason(text: str) -> str:
@@ -381,6 +395,8 @@ class _Reader(io.RawIOBase):
                 found = obstore.get_range(
                     _store(self._path.bucket), self._path.key, start=position, length=length
                 )
+                if len(found) != length:
+                    raise OSError(f"an answer of {len(found):,} bytes instead of {length:,}")
             memoryview(buffer)[:length] = memoryview(found)
         self._position = position + length
         return length

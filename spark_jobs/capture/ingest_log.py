@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from schemas import INGEST_LOG
+from schemas import INGEST_LOG, PACKETS, Table
 from spark_jobs.capture.files import capture_day
 from spark_jobs.warehouse.compaction import capture_metadata
 from spark_jobs.warehouse.facts import CaptureFacts
@@ -15,6 +17,20 @@ from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit, Unit
+
+
+def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> CaptureFacts:
+    """Return the facts of a capture or log with some more rows of a day."""
+    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
+    counted = facts.replace(
+        rows=facts.rows + len(rows),
+        values=(facts.values or 0) + sum(len(rows) - c.null_count for c in rows.columns),
+        first_us=low if facts.first_us is None else min(facts.first_us, low),
+        last_us=high if facts.last_us is None else max(facts.last_us, high),
+    )
+    if table is not PACKETS:
+        return counted
+    return counted.replace(packets=facts.packets + len(rows), dates=sorted({*facts.dates, day}))
 
 
 def stage_log_row(

@@ -27,7 +27,7 @@ from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.capture.users import UserKeys
+from spark_jobs.capture.users import IDENTITY, SESSION, UserKeys
 from spark_jobs.capture.zeek_lines import (
     AddressNumbers,
     has_value,
@@ -75,15 +75,16 @@ def read_operator_log(
     for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
             rows = _to_rows(parsed, log, users.addresses)
-            present = [has_value(parsed, name) for name in log.required]
-            present += [
-                rows[name].to_numpy() > 0 for name in log.required if _is_address(log.fields[name])
-            ]
-            complete = np.logical_and.reduce(present)
-            plausible = rows["ts"].to_numpy() >= 0
-            skip_rows(stats, path, lines, ~complete, "malformed_line")
-            skip_rows(stats, path, lines, complete & ~plausible, "implausible_time")
-            for columns in make_rows(rows.filter(complete & plausible), log, users, stats):
+            present = {
+                name: rows[name].to_numpy() > 0
+                if _is_address(log.fields[name])
+                else has_value(parsed, name)
+                for name in log.required
+            }
+            complete = skip_rows(stats, path, lines, present, "malformed_line")
+            plausible = {"ts": ~complete | (rows["ts"].to_numpy() >= 0)}
+            complete &= skip_rows(stats, path, lines, plausible, "implausible_time")
+            for columns in make_rows(rows.filter(complete), log, users, stats):
                 yield _to_table(columns | {"capture": capture}, table)
 
 
@@ -141,10 +142,15 @@ class _UserNames:
             numbers, ts, lambda keys, unique: keys.names(table, unique.to_numpy(), infrastructure)
         )
 
-    def identities(self, names: pa.Array, ts: pa.Array) -> pa.Array:
-        """Return the names of subscribers whom RADIUS identifies, at these times (µs)."""
+    def identities(self, names: pa.Array, ts: pa.Array, kind: bytes = IDENTITY) -> pa.Array:
+        """Return the names of subscribers or sessions that RADIUS identifies, at these times (µs).
+
+        kind: see UserKeys.key_of_identity
+        """
         return self._by_period(
-            names, ts, lambda keys, unique: map(keys.key_of_identity, unique.to_pylist())
+            names.cast(TEXT),
+            ts,
+            lambda keys, unique: (keys.key_of_identity(text, kind) for text in unique.to_pylist()),
         )
 
     def user_partitions(self, names: pa.Array, ts: pa.Array) -> pa.Array:
@@ -237,9 +243,9 @@ def _connection_rows(
 def _ends(ts: pa.Array, duration: pa.Array) -> pa.Array:
     """Return the ends of connections in µs; an implausible duration (s) is 0."""
     start_us = ts.to_numpy()
-    duration_us = 1e6 * duration.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    is_plausible = (duration_us >= 0) & (duration_us <= LATEST_TS_US - start_us)
-    return pa.array(start_us + np.rint(np.where(is_plausible, duration_us, 0)).astype(np.int64))
+    seconds = duration.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    is_plausible = (seconds >= 0) & (seconds <= (LATEST_TS_US - start_us) / 1e6)
+    return pa.array(start_us + np.rint(1e6 * np.where(is_plausible, seconds, 0)).astype(np.int64))
 
 
 def _are_answered(method: pa.Array, status: pa.Array) -> pa.Array:
@@ -269,7 +275,7 @@ def _accounting_rows(
         **_lease_columns(leases, "address", users),
         "status": leases["status"],
         "nas": users.names(leases["nas"], leases["ts"], True),
-        "session": leases["session"],
+        "session": users.identities(leases["session"], leases["ts"], SESSION),
         "subscriber": users.identities(leases["subscriber"], leases["ts"]),
         "session_time": leases["session_time"],
     }

@@ -176,7 +176,9 @@ def _walker(stream: CaptureStream, path: Path) -> _Pcap | _PcapNg:
             if stream.end - stream.start < framing.PCAP_HEADER_BYTES:
                 raise UserError(f"{path}: the file ends within the pcap header")
             return _Pcap(stream, order == "big", magic)
-    raise UserError(f"{path}: not a pcap or pcapng capture (it begins with {magic_bytes.hex(' ')})")
+    # The first bytes of a text, such as a log without its header, may be of an address.
+    begin = "text" if magic_bytes.isascii() and min(magic_bytes) >= 9 else magic_bytes.hex(" ")
+    raise UserError(f"{path}: not a pcap or pcapng capture (it begins with {begin})")
 
 
 def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.ndarray]:

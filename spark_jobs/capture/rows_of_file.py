@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas import PACKETS, Table
 from schemas.zeek import PACKET_LOG
@@ -24,6 +23,7 @@ from spark_jobs.capture.duplicates import drop_duplicates
 from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.fragments import join_fragments
 from spark_jobs.capture.front_end import READERS, choose_front_end
+from spark_jobs.capture.ingest_log import count_rows
 from spark_jobs.capture.packet_sample import make_sample, packet_keys
 from spark_jobs.capture.plan import CaptureFile
 from spark_jobs.capture.quic_flows import mark_quic
@@ -108,9 +108,8 @@ def _stage_rows(
                     staging.writer(form, network.name, day, capture_name(path))
                 )
             write_row_group(writers[day, form], kept)
-            read.facts = _count(read.facts, kept)
-    days_of_packets = {day for day, _ in writers} if table is PACKETS else ()
-    read.facts = _complete(read.facts, network, stats, days_of_packets)
+            read.facts = count_rows(read.facts, table, day, kept)
+    read.facts = _complete(read.facts, network, stats)
     read.notes = stats.notes
     if table is PACKETS and front_end == FrontEnd.BUILTIN:
         read.notes += subscribers_hint(path, network.name, read.facts.rows, stats.skipped)
@@ -147,30 +146,15 @@ def _parse(path: Path, pieces: Iterator[tuple[date, pa.Table]]) -> Iterator[tupl
     yield from pieces
 
 
-def _count(facts: CaptureFacts, rows: pa.Table) -> CaptureFacts:
-    """Return the facts of a capture with more rows."""
-    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
-    return facts.replace(
-        rows=facts.rows + len(rows),
-        values=(facts.values or 0) + sum(len(rows) - c.null_count for c in rows.columns),
-        first_us=low if facts.first_us is None else min(facts.first_us, low),
-        last_us=high if facts.last_us is None else max(facts.last_us, high),
-    )
-
-
-def _complete(
-    facts: CaptureFacts, network: Network, stats: ReadStats, days_of_packets: Collection[date]
-) -> CaptureFacts:
+def _complete(facts: CaptureFacts, network: Network, stats: ReadStats) -> CaptureFacts:
     """Return the facts of a file that was read to its end."""
     first_us, last_us = stats.counted_span_us or (facts.first_us, facts.last_us)
     return facts.replace(
         frames=stats.frames,
         skipped=dict(sorted(stats.skipped.items())),
-        packets=facts.rows if days_of_packets else 0,
         content=user_keys(network).hash_text(stats.content_hash),
         first_us=first_us,
         last_us=last_us,
-        dates=sorted(days_of_packets),
     )
 
 

@@ -9,7 +9,7 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
-FORMAT = {FrontEnd.BUILTIN: 9, FrontEnd.ZEEK: 9, FrontEnd.ZEEK_LOG: 9}
+FORMAT = {FrontEnd.BUILTIN: 9, FrontEnd.ZEEK: 9, FrontEnd.ZEEK_LOG: 10}
 """Version of each front end's rows: raise it if the same file would give other rows."""
 
 

@@ -5,11 +5,22 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import isgeneratorfunction
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar, cast
 
 from spark_jobs.errors import UserError
 
 Reader = TypeVar("Reader", bound=Callable[..., Any])
+
+
+def kind_of(error: Exception) -> str:
+    """Return what kind of error it is.
+
+    A parser's own message may quote the bytes, which are personal data.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
 
 
 @contextmanager
@@ -24,8 +35,9 @@ def parsing(path: Path) -> Iterator[None]:
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
-        reason = (str(error) or "no reason given").splitlines()[0]
-        raise UserError(f"{path}: cannot be parsed: {type(error).__name__}: {reason}") from error
+        at = extract_tb(error.__traceback__)[-1]
+        place = f"{Path(at.filename).name}:{at.lineno}"
+        raise UserError(f"{path}: cannot be parsed: {kind_of(error)} in {place}") from error
 
 
 def parser(reader: Reader) -> Reader:

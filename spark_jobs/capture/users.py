@@ -66,6 +66,7 @@ AES_BLOCK_BYTES = 16
 BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
 """Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
+SESSION = b"session"
 PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
 UNKEYED_HASH_DIGITS = 32
 """Number of hexadecimal digits of the XXH3 hash of a content; a keyed hash has 40."""
@@ -229,14 +230,14 @@ class UserKeys:
         """
         return self._address_keys([parse_address(address)])[0]
 
-    def key_of_identity(self, identity: str) -> str:
-        """Return the key of a subscriber whom RADIUS identifies.
+    def key_of_identity(self, identity: str, kind: bytes = IDENTITY) -> str:
+        """Return the key of a subscriber whom RADIUS identifies, or of a session (kind SESSION).
 
-        The identity is an IMSI, a calling number or a user name.
+        The identity is an IMSI, a calling number or a user name, that of a session Acct-Session-Id.
         """
         if self.secret is None:
             return identity
-        return self._pseudonyms(IDENTITY, [identity.encode()])[0]
+        return self._pseudonyms(kind, [identity.encode()])[0]
 
     def names(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False

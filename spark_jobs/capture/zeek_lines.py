@@ -6,9 +6,10 @@ counted and reported; the others are kept.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from schemas.zeek import LOGS, Log
 from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
-from spark_jobs.capture.reader import ReadStats
+from spark_jobs.capture.reader import MAX_NOTES, ReadStats
 from spark_jobs.capture.stream import CaptureStream, first_bytes
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.errors import UserError
@@ -30,8 +31,11 @@ HEAD_BYTES = 1 << 16
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 ParseLines = Callable[[bytes], pa.Table]
-"""Function that parses whole lines to one row per line; raises pa.ArrowInvalid if one is malformed.
+"""Function that parses whole lines to one row per line.
+
+Raises one of PARSE_ERRORS if a line is malformed.
 """
+PARSE_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 FastParse = Callable[[bytes, int, "Header", int], tuple[int, int]]
 """Function that parses TSV lines until it cannot parse one.
 
@@ -147,6 +151,8 @@ class _LineReader:
         self.line = 0
         self._fast_parse = fast_parse
         self.path, self._log, self._stats = path, log, stats
+        self._columns: list[str] = []
+        self._parser_of: Callable[[list[str]], ParseLines] | None = None
         self._parse: ParseLines | None = None
         self._header = Header([])
         self._has_begun = self._is_json = self._is_open = False
@@ -189,10 +195,14 @@ class _LineReader:
             fields, _ = _head(block[:HEAD_BYTES])
             if fields:
                 self._check_fields(sorted(fields), 1)
-            self._parse = _json_parser(self._log)
+            self._read_columns(partial(_json_parser, self._log), list(self._log.fields))
         elif not block.startswith(b"#"):
-            head = block[:4].hex(" ")
-            raise UserError(f"{self.path}:1: not a log of Zeek (it begins with {head})")
+            raise UserError(f"{self.path}:1: not a log of Zeek: it begins with neither # nor {{")
+
+    def _read_columns(
+        self, parser_of: Callable[[list[str]], ParseLines], columns: list[str]
+    ) -> None:
+        self._parser_of, self._columns, self._parse = parser_of, columns, parser_of(columns)
 
     def _read_header_line(self, line: str) -> None:
         if line.startswith("#separator"):
@@ -208,8 +218,10 @@ class _LineReader:
             self._header.set_separator = values[0]
         elif key == "#fields":
             self._header.fields, self._is_open = values, True
-            is_usable = self._check_fields(values, self.line)
-            self._parse = _tsv_parser(self._log, self._header) if is_usable else None
+            self._parse = None
+            if self._check_fields(values, self.line):
+                known = [name for name in values if name in self._log.fields]
+                self._read_columns(partial(_tsv_parser, self._log, self._header), known)
         elif key == "#close":
             self._is_open = False
 
@@ -234,8 +246,8 @@ class _LineReader:
         Raises UserError if the first rows cannot.
         """
         missing = [name for name in self._log.required if name not in fields]
-        repeated = sorted({name for name in fields if fields.count(name) > 1})
-        unknown = [name for name in fields if name not in self._log.fields]
+        repeated = [name for name in self._log.fields if fields.count(name) > 1]
+        unknown = sum(name not in self._log.fields for name in fields)
         if missing or repeated:
             problem = (
                 f"no column {', '.join(missing)}" if missing else f"{', '.join(repeated)} twice"
@@ -250,7 +262,7 @@ class _LineReader:
                 self.path, line, f"no column {', '.join(absent)}: null in all rows"
             )
         if unknown and self._log.by_giscope:
-            self._stats.add_note(self.path, line, f"unknown columns: {', '.join(unknown)}")
+            self._stats.add_note(self.path, line, f"unknown columns: {unknown}")
         return True
 
     def _rows(self, lines: bytes) -> Iterator[ParsedRows]:
@@ -289,16 +301,32 @@ class _LineReader:
         self._stats.frames += n
         self.line += n
 
-    def _report_malformed(self, first: int, reason: str) -> None:
+    def _report_malformed(self, first: int, line: bytes) -> None:
         self._stats.skipped["malformed_line"] += 1
-        self._stats.add_note(self.path, self.line + first + 1, reason)
+        if len(self._stats.notes) < MAX_NOTES:
+            self._stats.add_note(self.path, self.line + first + 1, self._fault(line))
+
+    def _fault(self, line: bytes) -> str:
+        """Return what is wrong with a malformed line, without its content.
+
+        Arrow's message has the content. So each column is parsed alone to find the wrong ones.
+        """
+        assert self._parser_of is not None
+        values, columns = line.count(self._header.separator.encode()) + 1, len(self._header.fields)
+        if not self._is_json and values != columns:
+            return f"{values:,} values in a line of {columns:,} columns"
+        bad = [name for name in self._columns if not _is_row(self._parser_of([name]), line)]
+        if not 0 < len(bad) < len(self._columns):
+            return "the line is not one record"
+        kinds = (f"{name}: not of type {_type_name(self._log.fields[name])}" for name in bad)
+        return f"column {', '.join(kinds)}"
 
 
 def _parse_rows(
     parse: ParseLines,
     lines: bytes,
     n: int,
-    report_malformed: Callable[[int, str], None],
+    report_malformed: Callable[[int, bytes], None],
     first: int = 0,
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield tables of the lines that can be parsed, with the index of each table's first line.
@@ -308,11 +336,11 @@ def _parse_rows(
     try:
         table = parse(lines)
         if len(table) != n:
-            raise pa.ArrowInvalid("an empty line, or more than one record in it")
+            raise pa.ArrowInvalid("not one record in each line")
         yield table, first
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except PARSE_ERRORS:
         if n == 1:
-            report_malformed(first, str(error).splitlines()[0])
+            report_malformed(first, lines)
             return
         middle = lines.find(b"\n", len(lines) // 2 - 1, len(lines) - 1) + 1
         middle = middle or lines.rfind(b"\n", 0, len(lines) - 1) + 1
@@ -323,18 +351,31 @@ def _parse_rows(
         )
 
 
-def _tsv_parser(log: Log, header: Header) -> ParseLines:
-    known = [name for name in header.fields if name in log.fields]
-    lists = [name for name in known if pa.types.is_list(log.fields[name])]
+def _is_row(parse: ParseLines, line: bytes) -> bool:
+    try:
+        return len(parse(line)) == 1
+    except PARSE_ERRORS:
+        return False
+
+
+def _type_name(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        return "address"
+    return "time" if pa.types.is_timestamp(kind) else str(kind)
+
+
+def _tsv_parser(log: Log, header: Header, names: list[str]) -> ParseLines:
+    """Return a parser of some columns of TSV lines."""
+    lists = [name for name in names if pa.types.is_list(log.fields[name])]
     read = pa.csv.ReadOptions(column_names=header.fields, block_size=1 << 22)
     syntax = pa.csv.ParseOptions(
         delimiter=header.separator, quote_char=False, ignore_empty_lines=False
     )
     convert = pa.csv.ConvertOptions(
         column_types={
-            name: pa.string() if name in lists else _parsed_type(log.fields[name]) for name in known
+            name: pa.string() if name in lists else _parsed_type(log.fields[name]) for name in names
         },
-        include_columns=known,
+        include_columns=names,
         null_values=[header.unset, header.empty],
         strings_can_be_null=True,
         true_values=["T"],
@@ -345,7 +386,7 @@ def _tsv_parser(log: Log, header: Header) -> ParseLines:
         table = pa.csv.read_csv(pa.BufferReader(lines), read, syntax, convert)
         for name in lists:
             items = _split(table[name], header.set_separator, log.fields[name])
-            table = table.set_column(known.index(name), name, items)
+            table = table.set_column(names.index(name), name, items)
         return table
 
     return parse
@@ -366,12 +407,12 @@ def _split(texts: pa.ChunkedArray, separator: str, kind: pa.DataType) -> pa.Arra
     return pc.split_pattern(texts, separator).cast(kind)
 
 
-def _json_parser(log: Log) -> ParseLines:
-    """Return a parser of JSON lines.
+def _json_parser(log: Log, names: list[str]) -> ParseLines:
+    """Return a parser of some columns of JSON lines.
 
     Times are numbers, or texts in ISO 8601. The form of the last lines is tried first.
     """
-    parsers = [_json_parser_of(log, iso) for iso in (False, True)]
+    parsers = [_json_parser_of({n: log.fields[n] for n in names}, iso) for iso in (False, True)]
 
     def parse(lines: bytes) -> pa.Table:
         try:
@@ -387,13 +428,12 @@ def _json_parser(log: Log) -> ParseLines:
     return parse
 
 
-def _json_parser_of(log: Log, iso: bool) -> ParseLines:
+def _json_parser_of(fields: dict[str, pa.DataType], iso: bool) -> ParseLines:
     """Return a parser of JSON lines with one form of times; iso: they are texts in ISO 8601."""
-    fields = log.fields.items()
-    times = [name for name, kind in fields if iso and pa.types.is_timestamp(kind)]
-    coded = [name for name, kind in fields if pa.types.is_dictionary(kind)]
-    types = {name: _parsed_type(kind) for name, kind in fields}
-    types |= {name: log.fields[name] for name in times} | {name: pa.string() for name in coded}
+    times = [name for name, kind in fields.items() if iso and pa.types.is_timestamp(kind)]
+    coded = [name for name, kind in fields.items() if pa.types.is_dictionary(kind)]
+    types = {name: _parsed_type(kind) for name, kind in fields.items()}
+    types |= {name: fields[name] for name in times} | {name: pa.string() for name in coded}
     read = pa.json.ReadOptions(block_size=1 << 22)
     syntax = pa.json.ParseOptions(
         explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
@@ -435,12 +475,20 @@ _SKIP_NOTES = {
 
 
 def skip_rows(
-    stats: ReadStats, path: Path, lines: np.ndarray, mask: np.ndarray, reason: str
-) -> None:
-    """Count rows that are left out, and add a note on the first one's line."""
-    if count := int(mask.sum()):
+    stats: ReadStats,
+    path: Path,
+    lines: np.ndarray,
+    valid_by_column: Mapping[str, np.ndarray],
+    reason: str,
+) -> np.ndarray:
+    """Count rows with invalid columns, and add a note on the first one; return the valid rows."""
+    is_valid = np.logical_and.reduce(list(valid_by_column.values()))
+    if count := int((~is_valid).sum()):
+        first = int(is_valid.argmin())
+        names = ", ".join(name for name, valid in valid_by_column.items() if not valid[first])
         stats.skipped[reason] += count
-        stats.add_note(path, int(lines[mask.argmax()]), _SKIP_NOTES[reason])
+        stats.add_note(path, int(lines[first]), f"column {names}: {_SKIP_NOTES[reason]}")
+    return is_valid
 
 
 class AddressNumbers:

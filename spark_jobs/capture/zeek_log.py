@@ -108,11 +108,11 @@ class _BatchBuilder:
         """
         rows = np.zeros(len(table), decode.ROW)
         rows["frame"] = numbers
-        is_valid = self._fill_rows(rows, table)
-        skip_rows(self._stats, self._path, lines, ~is_valid, "malformed_line")
-        is_plausible = rows["ts"] >= 0
-        skip_rows(self._stats, self._path, lines, is_valid & ~is_plausible, "implausible_time")
-        rows = rows[is_valid & is_plausible]
+        valid = self._fill_rows(rows, table)
+        is_valid = skip_rows(self._stats, self._path, lines, valid, "malformed_line")
+        plausible = {"ts": ~is_valid | (rows["ts"] >= 0)}
+        is_valid &= skip_rows(self._stats, self._path, lines, plausible, "implausible_time")
+        rows = rows[is_valid]
         self._reserve(len(rows), 0)
         self._rows[self.row_count : self.row_count + len(rows)] = rows
         self.row_count += self._keep_subscribers(
@@ -134,34 +134,35 @@ class _BatchBuilder:
         self._edges = _with_room(self._edges, self._edge_count, edges)
         self._addresses.table.reserve(rows)
 
-    def _fill_rows(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
-        """Copy the table's values into the rows, and return which rows are valid."""
+    def _fill_rows(self, rows: np.ndarray, table: pa.Table) -> dict[str, np.ndarray]:
+        """Copy the table's values into the rows; return which rows are valid, by column."""
         present = {name: has_value(table, name) for name in PACKET_LOG.fields}
-        is_valid = np.logical_and.reduce([present[name] for name in PACKET_LOG.required])
+        valid = {name: present[name] for name in PACKET_LOG.required}
         for name in table.column_names:
             if name in _NUMERIC_FIELDS:
                 kind = table[name].type
                 zero = False if pa.types.is_boolean(kind) else 0
                 rows[name] = table[name].fill_null(zero).to_numpy()
         rows["ts"] = to_microseconds(table["ts"])
-        is_valid &= _fill_quic(rows, table, present)
+        valid["quic_form"] = _fill_quic(rows, table, present)
         for flag, names in (decode.NUMERIC_COLUMNS | columns_by_flag()).items():
             parts = [present[name] for name in names]
             complete = np.logical_and.reduce(parts)
             rows["has"] |= np.where(complete, flag, 0).astype(np.uint16)
-            is_valid &= complete == np.logical_or.reduce(parts)
+            group = ", ".join(names)
+            valid[group] = valid.get(group, True) & (complete == np.logical_or.reduce(parts))
         of_quic = np.logical_or.reduce([present[name] for name in (*QUIC_COLUMNS, "quic_spin")])
-        is_valid &= ~of_quic | (rows["has"] & (QUIC_NEEDS | OF_TCP) == QUIC_NEEDS)
+        valid["quic_form"] &= ~of_quic | (rows["has"] & (QUIC_NEEDS | OF_TCP) == QUIC_NEEDS)
         for name, flag in decode.BOOLEAN_COLUMNS.items():
             if name in table.column_names:
                 is_set = table[name].fill_null(False).to_numpy()
                 rows["has"] |= np.where(is_set, flag, 0).astype(np.uint16)
         for name in ADDRESSES:
             rows[name] = self._addresses.numbers(table[name])
-            is_valid &= rows[name] > 0
+            valid[name] = valid[name] & (rows[name] > 0)
         if "sack" in table.column_names:
-            is_valid &= self._fill_sack(rows, table["sack"], present["sack"])
-        return is_valid
+            valid["sack"] = self._fill_sack(rows, table["sack"], present["sack"])
+        return valid
 
     def _fill_sack(
         self, rows: np.ndarray, column: pa.ChunkedArray, has_sack: np.ndarray

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
+from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.removal.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse.compaction import split
@@ -91,7 +92,7 @@ def rebuild(root: Path) -> Rebuilt:
                 facts.setdefault(_unit_of(place), _facts_of(root / target, place).as_json())
                 files[_unit_of(place)].append(target)
             except (OSError, ValueError) as error:
-                rebuilt.missing.append(f"{root / target}: cannot be read: {error}".splitlines()[0])
+                rebuilt.missing.append(f"{root / target}: cannot be read: {kind_of(error)}")
         for unit, capture in captures.items():
             rebuilt.missing += _missing_lines(unit, capture)
             if capture.log:

@@ -23,11 +23,13 @@ from spark_jobs.capture.removal_filter import (
     RemovedSpan,
     keys_by_column,
 )
+from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.figures.tables import EXAMPLES, TABLES
 from spark_jobs.networks import Network
+from spark_jobs.places import in_object_store
 from spark_jobs.removal.exclusions import (
     CAPTURE_TABLES,
     columns_with_users,
@@ -144,8 +146,10 @@ def row_groups(
     except FileNotFoundError:
         return
     except (OSError, pa.ArrowException) as error:
+        if in_object_store(path) and isinstance(error, OSError) and error.errno:
+            raise  # the store's fault, not the file's
         raise UserError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}): remove it, and read its "
+            f"{path}: cannot be read ({kind_of(error)}): remove it, and read its "
             "capture again with giscope run"
         ) from error
 

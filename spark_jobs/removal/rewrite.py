@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import FLOWS, PACKETS, Table
-from spark_jobs.capture.ingest_log import restage_log_row
-from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
+from spark_jobs.capture.ingest_log import count_rows, restage_log_row
+from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter, drop_rows
 from spark_jobs.capture.users import key_content_hash, secret
 from spark_jobs.removal.exclusions import CAPTURE_TABLES, exclusions_of
 from spark_jobs.removal.find_users import captures_about, row_groups
@@ -20,8 +20,8 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition, stem
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
-RowFilter = Callable[[Table, pa.Table], pa.Table]
-"""Returns a table's rows without those to remove."""
+RowFilter = Callable[[Partition, pa.Table], pa.Table]
+"""Returns rows of a partition without those to remove."""
 
 
 def remove_users(warehouse: Warehouse, removal: RemovalFacts) -> int:
@@ -39,32 +39,41 @@ def remove_users(warehouse: Warehouse, removal: RemovalFacts) -> int:
 
 
 def rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -> int:
-    """Publish a capture without the rows about removed users; return the number of these rows."""
+    """Publish a capture without the rows about removed users; return the number of these rows.
+
+    Its facts are then those of a capture that is read now: all its rows are counted again.
+    """
     from spark_jobs.capture.packet_sample import packet_keys
 
     published = warehouse.unmerge(unit)
-    facts = CaptureFacts.of(published)
-    facts = facts.replace(content=key_content_hash(facts.content, secret()))
+    before = CaptureFacts.of(published)
+    facts = before.without_rows(None).replace(
+        stamp=before.stamp,
+        content=key_content_hash(before.content, secret()),
+        dates=[] if warehouse.is_intact(published) else before.dates,
+        first_us=None,
+        last_us=None,
+    )
     keys: list[np.ndarray] = []
     count = 0
 
-    def without_users(table: Table, rows: pa.Table) -> pa.Table:
+    def without_users(place: Partition, rows: pa.Table) -> pa.Table:
         nonlocal facts, count
         mask = removed.matches(rows)
-        if mask.any():
-            gone = rows.filter(pa.array(mask))
-            values = sum(len(gone) - column.null_count for column in gone.columns)
-            count += len(gone)
-            left = None if facts.values is None else facts.values - values
-            facts = facts.replace(rows=facts.rows - len(gone), values=left)
-            if table is PACKETS:
-                facts = facts.replace(packets=facts.packets - len(gone))
-                keys.append(packet_keys(gone))
-        return drop_rows(table, rows, mask)
+        count += int(mask.sum())
+        if mask.any() and place.table is PACKETS:
+            keys.append(packet_keys(rows.filter(pa.array(mask))))
+        kept = drop_rows(place.table, rows, mask)
+        if len(kept) and place.date:
+            facts = count_rows(facts, place.table, place.date, kept)
+        return kept
 
     with warehouse.staging() as staging:
         tables = [target for target in published.files if _table(target) in CAPTURE_TABLES]
         replaced = _stage_without(warehouse, staging, tables, without_users, removed)
+        if count:
+            skipped = {REMOVED_REASON: before.skipped.get(REMOVED_REASON, 0) + count}
+            facts = facts.replace(skipped=dict(sorted((before.skipped | skipped).items())))
         replaced |= restage_log_row(warehouse, staging, published, facts, keys)
         warehouse.publish(unit, staging.files, facts, published.stored_in.keys() - replaced)
     return count
@@ -78,9 +87,9 @@ def rewrite_day(warehouse: Warehouse, published: PublishedUnit, removed: Removal
     flow_ids: set[int] = set()
     count = 0
 
-    def without_users(table: Table, rows: pa.Table) -> pa.Table:
+    def without_users(place: Partition, rows: pa.Table) -> pa.Table:
         nonlocal count
-        mask = removed.matches(rows)
+        table, mask = place.table, removed.matches(rows)
         if table is not FLOWS and "flow_id" in rows.schema.names and flow_ids:
             mask |= np.isin(rows["flow_id"].to_numpy(), list(flow_ids))
         if table is FLOWS:
@@ -110,10 +119,10 @@ def _stage_without(
     """
     replaced = set()
     for target in targets:
-        place, table = Partition.stored(target), Partition.of(target).table
+        place, partition = Partition.stored(target), Partition.of(target)
         kept_parts, changed = [], False
         for rows in row_groups(warehouse.root / target, place.table):
-            kept = without_users(table, rows)
+            kept = without_users(partition, rows)
             changed |= len(kept) < len(rows)
             if len(kept) == len(rows) and removed.only_in_dictionary(rows):
                 kept, changed = rows.cast(place.table.arrow).cast(rows.schema), True

@@ -13,6 +13,7 @@ searched as plain bytes.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import html
 import json
@@ -33,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.capture.removal_filter import OWN_COLUMNS
+from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PSEUDONYM
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
@@ -195,8 +197,7 @@ def search_names(
         except FileNotFoundError:  # a job has removed it meanwhile
             return [], []
         except DAMAGE_ERRORS as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            return found, [f"{path}: cannot be searched: {reason}"]
+            return found, [f"{path}: cannot be searched: {kind_of(error)}"]
         return found, []
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -248,7 +249,7 @@ def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
         try:
             shown = files_by_snapshot(location)
         except DAMAGE_ERRORS as error:
-            report.unread.append(f"snapshots of {table}: cannot be searched: {error}")
+            report.unread.append(f"snapshots of {table}: cannot be searched: {kind_of(error)}")
             continue
         report.snapshots += len(shown)
         found = found.union(*shown.values())
@@ -370,4 +371,4 @@ def _duckdb_texts(path: Path) -> Iterator[str]:
                     while batch := rows.fetchmany(10_000):
                         yield from (text for (text,) in batch)
         except duckdb.Error as error:
-            raise OSError(str(error).splitlines()[0]) from error
+            raise OSError(errno.EIO, "damaged DuckDB file") from error

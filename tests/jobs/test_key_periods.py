@@ -53,7 +53,7 @@ def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Tabl
     flow_id, which is made of them."""
     rows = read_rows(table, warehouse.files(table, network.name, day))
     keys, lasting = user_keys(network).for_day(day), user_keys(with_period(network, None))
-    for name in set(KEY_COLUMNS) & set(rows.column_names):
+    for name in {*KEY_COLUMNS, "session"} & set(rows.column_names):
         texts = rows[name].to_pylist()
         called = keys.translate([text or "" for text in texts], lasting)
         at = rows.column_names.index(name)
@@ -131,7 +131,7 @@ def test_the_capture_has_connections_across_midnight(both):
 def test_no_pseudonym_appears_on_two_days(both):
     (lasting, network), (by_day, other) = both
     for table in (PACKETS, ACCOUNTING, LEASES, *ROWS):
-        for name in {"user", "address", "subscriber"} & set(table.arrow.names):
+        for name in {"user", "address", "subscriber", "session"} & set(table.arrow.names):
             called = [
                 set(read_rows(table, by_day.files(table, other.name, day))[name].to_pylist())
                 for day in DAYS

@@ -89,6 +89,32 @@ def test_lease_without_stop_or_successor_ends_a_day_after_its_last_message(wareh
     assert leases(warehouse) == [("a", 0, 12), ("a", 12, 30)]
 
 
+@pytest.mark.parametrize("pseudonyms", ["keyed", "none"])
+def test_sessions_have_keys_that_match_across_midnight(warehouse, network, pseudonyms):
+    """Two sessions of a subscriber at the same time, in periods of a day; one lacks an ID."""
+    other = "10.64.0.77"
+    keyed = {"pseudonyms": pseudonyms, "key_period": "day" if pseudonyms == "keyed" else None}
+    night, ids = NOON + 11 * HOUR, ("00101-a-1", "00101-a-2")
+    put(
+        warehouse,
+        network.model_copy(update=keyed),
+        message(night, START, "00101-a", ids[0]),
+        message(night, START, "00101-a", ids[1], address=other),
+        message(night + 2 * HOUR, STOP, "00101-a", ids[0]),
+        message(night + 3 * HOUR, STOP, "00101-a", ids[1], address=other),
+        message(night, UPDATE, "b", address="10.64.0.78", session="-"),
+    )
+    assert sorted(end - 11 for _, _, end in leases(warehouse)) == [1, 1, 1, 2, 3, 24]
+    found = ask(warehouse, "select session, subscriber, date from accounting").fetchall()
+    sessions = {session for session, *_ in found if session}
+    assert len(found) == 5
+    if pseudonyms == "none":
+        assert sessions == {*ids}
+    else:
+        assert len(sessions) == 4
+        assert not any("00101" in text for row in found for text in row[:2] if text)
+
+
 def test_restarted_access_server_ends_its_leases(warehouse, network):
     put(warehouse, network, message(NOON, START, "a"), message(NOON + HOUR, ON, ""))
     assert leases(warehouse) == [("a", 0, 1)]

@@ -9,20 +9,26 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
+from capture_files import Frame, pcap
 from catalogs import new_database
-from conftest import EMPTY_IN_DEMO, GISCOPE, NETWORKS_FILE, ask, contents
+from conftest import EMPTY_IN_DEMO, GISCOPE, NETWORKS_FILE, NOON, ask, contents
+from lossy_store import losing_answers
 from object_store import new_bucket
 from pyiceberg.catalog import load_catalog
-from small_captures import ingest_syns, packets_of
+from scapy.layers.inet import IP, TCP
+from small_captures import US, ingest_syns, packets_of
 from test_warehouse import countries, publish
 
 from schemas import NETWORKS, PACKETS
+from spark_jobs.capture.users import user_keys
 from spark_jobs.cli import main
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import (
+    STORE_OPTIONS,
     ConflictError,
     ObjectPath,
     Status,
+    _store,
     path_of,
     tag_of,
     write_if_unchanged,
@@ -287,3 +293,57 @@ def test_threads_that_share_a_file_each_read_at_their_own_position(bucket):
     assert file.read(9) == b""
     file.seek(3)
     assert (file.read(1), file.read(1)) == (b"\3", b"\4")
+
+
+CUT = {"/packets/": True, "/ingest_log/": False, ".metadata.json": True, ".avro": False}
+CUT |= {MARK: True, ".pcap": False, "list-type": True}
+"""Parts of the paths of objects, or of requests for lists of them, and whether the answer's header
+announces the whole body."""
+
+
+def test_an_answer_that_is_cut_is_reported_in_a_line(
+    bucket, store, network, tmp_path, monkeypatch, capsys, in_this_process
+):
+    """Whichever it is. With the store whole again, each command succeeds."""
+    root, captures = bucket / "w", bucket / "captures"
+    files = "--warehouse", str(root), "--networks", str(NETWORKS_FILE)
+    (tmp_path / network.name).mkdir()
+    ingest_syns(Warehouse(root), network, tmp_path / network.name, a=3, b=2)
+    upload(tmp_path, captures)
+    main(["run", *files, str(captures)])
+    user = user_keys(network).key_of_address("10.64.0.1")
+    commands = [
+        ("sql", *files[:2], "select count(*) from packets, ingest_log where ip_len > frames"),
+        ("run", *files, str(captures)),
+        ("forget", *files, "--network", network.name, "--user", user),
+    ]
+    monkeypatch.setitem(STORE_OPTIONS, "retry_config", {"max_retries": 0})
+    failed: dict[str, list[str]] = {}
+    for n, (part, announces_all) in enumerate(CUT.items()):
+        syn = Frame(bytes(IP(src="10.64.0.2", dst="198.51.100.1") / TCP(seq=n)), NOON * US + n)
+        (captures / network.name / f"new{n}.pcap").write_bytes(pcap([syn]))
+        with (
+            losing_answers(
+                store["AWS_ENDPOINT_URL"],
+                cuts=lambda path, part=part: part in path,
+                announces_all=announces_all,
+            ) as url,
+            monkeypatch.context() as patch,
+        ):
+            patch.setenv("AWS_ENDPOINT_URL", url)
+            _store.cache_clear()
+            failed[part] = [line for command in commands for line in lines_of(capsys, *command)]
+        _store.cache_clear()
+    assert all(any("the object store: " in line for line in lines) for lines in failed.values())
+    for command in commands:
+        main([*command])
+
+
+def lines_of(capsys, *args: str) -> list[str]:
+    """Run a command that may fail; return its lines."""
+    capsys.readouterr()
+    with suppress(SystemExit):
+        main([*args])
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("giscope: ") and "Traceback" not in line for line in lines)
+    return lines
