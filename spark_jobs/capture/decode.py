@@ -128,8 +128,11 @@ COUNTED_REASONS = (
     C_TIME,
 ) = range(len(COUNTED_REASONS))
 
-LATEST_TS_US = 253_402_300_800_000_000
-"""Start of the year 10000 (µs since 1970): all valid timestamps are before it."""
+LATEST_TS_US = 253_399_622_400_000_000
+"""Start of December 9999 (µs since 1970): all valid timestamps are before it.
+
+So each has days after it, which a date can hold.
+"""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 ICMP, TCP, UDP, FRAGMENT_HEADER, ICMPV6, NO_NEXT_HEADER = 1, 6, 17, 44, 58, 59

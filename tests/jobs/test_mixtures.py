@@ -2,11 +2,12 @@
 published. Each kind of user comes from a recording, with another address and time."""
 
 import gzip
+from datetime import date
 from functools import cache
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap
+from capture_files import Frame, pcap, pcapng
 from command import giscope
 from conftest import REPORTS, ask
 from damage import damaged
@@ -131,6 +132,20 @@ def test_any_mixture_of_users_is_published(users, of_second, partitions, files, 
             part = frames[number::files]
             (folder / f"{number}.pcap").write_bytes(pcap(part))
     run_all(place)
+
+
+@pytest.mark.parametrize("day", [date(1970, 1, 1), date(9999, 11, 30), date(9999, 12, 31)])
+def test_clocks_at_the_ends_of_the_calendar_stop_no_other_day(day, tmp_path):
+    place = Place(tmp_path, "network")
+    folder = tmp_path / "captures/network"
+    folder.mkdir(parents=True)
+    moved_us = (day - date(1970, 1, 1)).days * DAY_US + 60_000_000
+    good = frames_of(1, "tcp", "after")
+    odd = [Frame(frame.data, moved_us + frame.ts - good[0].ts) for frame in good]
+    (folder / "good.pcap").write_bytes(pcap(good))
+    (folder / "odd.pcapng").write_bytes(pcapng(odd))
+    run_all(place)
+    assert (date(2023, 11, 15),) in place.ask("select distinct date from table1_summary")
 
 
 @pytest.mark.slow
