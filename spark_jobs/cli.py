@@ -1012,11 +1012,9 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
-        message = (
-            memory_error_message(error)
-            or object_error(error)
-            or (in_a_line(error) if isinstance(error, OSError) else None)
-        )
+        message = memory_error_message(error) or object_error(error)
+        if message is None and isinstance(error, OSError):
+            message = in_a_line(error)
         if message is None:
             raise
         _exit_with_error(message)
