@@ -44,9 +44,6 @@ CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKE
 NOT_REGULAR = "is not a regular file"
 """The message for pipes, sockets and devices: reading one may wait for ever, or never end."""
 
-RAISED_IN_ANOTHER = re.compile(rf"Error: \[Errno \d+\] (.*): ['\"]({SCHEME}://.*)['\"]$", re.M)
-"""The last line of the traceback in the message of a library that read an object by ObjectPath."""
-
 METADATA_SERVICE = "169.254.169.254"
 """The address where a host asks for its role."""
 
@@ -344,11 +341,8 @@ def _translated_errors(path: ObjectPath) -> Iterator[None]:
 
 
 def object_error(error: BaseException) -> str | None:
-    """Return the line for the user if DuckDB could not read an object; else None.
-
-    DuckDB's message has the traceback of ObjectPath's error.
-    """
-    found = RAISED_IN_ANOTHER.search(str(error))
+    """Return the line for the user if DuckDB's message has an object's error; else None."""
+    found = re.search(rf"Error: \[Errno \d+\] (.*): ['\"]({SCHEME}://.*)['\"]$", str(error), re.M)
     return f"{found[2]}: {found[1]}" if found else None
 
 

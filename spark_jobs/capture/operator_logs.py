@@ -75,12 +75,9 @@ def read_operator_log(
     for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
             rows = _to_rows(parsed, log, users.addresses)
-            present = {
-                name: rows[name].to_numpy() > 0
-                if _is_address(log.fields[name])
-                else has_value(parsed, name)
-                for name in log.required
-            }
+            present = {name: has_value(parsed, name) for name in log.required}
+            for name in filter(lambda name: _is_address(log.fields[name]), present):
+                present[name] = rows[name].to_numpy() > 0
             complete = skip_rows(stats, path, lines, present, "malformed_line")
             plausible = {"ts": ~complete | (rows["ts"].to_numpy() >= 0)}
             complete &= skip_rows(stats, path, lines, plausible, "implausible_time")
@@ -143,10 +140,7 @@ class _UserNames:
         )
 
     def identities(self, names: pa.Array, ts: pa.Array, kind: bytes = IDENTITY) -> pa.Array:
-        """Return the names of subscribers or sessions that RADIUS identifies, at these times (µs).
-
-        kind: see UserKeys.key_of_identity
-        """
+        """Return the names of what RADIUS identifies (see key_of_identity) at these times (µs)."""
         return self._by_period(
             names.cast(TEXT),
             ts,

@@ -14,10 +14,7 @@ Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 
 def kind_of(error: Exception) -> str:
-    """Return what kind of error it is.
-
-    A parser's own message may quote the bytes, which are personal data.
-    """
+    """Return what kind of error it is: a parser's own message may quote personal data."""
     if isinstance(error, UserError):
         return str(error)
     return (isinstance(error, OSError) and error.strerror) or type(error).__name__

@@ -66,8 +66,7 @@ AES_BLOCK_BYTES = 16
 BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
 """Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
-SESSION = b"session"
-PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
+PREFIXES, PERIOD, TEXT, SESSION = b"prefixes", b"period", b"text", b"session"
 UNKEYED_HASH_DIGITS = 32
 """Number of hexadecimal digits of the XXH3 hash of a content; a keyed hash has 40."""
 PLAIN = "plain"

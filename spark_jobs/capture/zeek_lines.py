@@ -6,10 +6,9 @@ counted and reported; the others are kept.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +30,7 @@ HEAD_BYTES = 1 << 16
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 ParseLines = Callable[[bytes], pa.Table]
-"""Function that parses whole lines to one row per line.
-
-Raises one of PARSE_ERRORS if a line is malformed.
-"""
+"""Function that parses whole lines to one row per line; raises PARSE_ERRORS."""
 PARSE_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 FastParse = Callable[[bytes, int, "Header", int], tuple[int, int]]
 """Function that parses TSV lines until it cannot parse one.
@@ -151,8 +147,6 @@ class _LineReader:
         self.line = 0
         self._fast_parse = fast_parse
         self.path, self._log, self._stats = path, log, stats
-        self._columns: list[str] = []
-        self._parser_of: Callable[[list[str]], ParseLines] | None = None
         self._parse: ParseLines | None = None
         self._header = Header([])
         self._has_begun = self._is_json = self._is_open = False
@@ -195,14 +189,18 @@ class _LineReader:
             fields, _ = _head(block[:HEAD_BYTES])
             if fields:
                 self._check_fields(sorted(fields), 1)
-            self._read_columns(partial(_json_parser, self._log), list(self._log.fields))
+            self._parse = self._parser(self._columns())
         elif not block.startswith(b"#"):
             raise UserError(f"{self.path}:1: not a log of Zeek: it begins with neither # nor {{")
 
-    def _read_columns(
-        self, parser_of: Callable[[list[str]], ParseLines], columns: list[str]
-    ) -> None:
-        self._parser_of, self._columns, self._parse = parser_of, columns, parser_of(columns)
+    def _columns(self) -> list[str]:
+        """Return the columns that are read."""
+        return [n for n in self._log.fields if self._is_json or n in self._header.fields]
+
+    def _parser(self, names: list[str]) -> ParseLines:
+        if self._is_json:
+            return _json_parser(self._log, names)
+        return _tsv_parser(self._log, self._header, names)
 
     def _read_header_line(self, line: str) -> None:
         if line.startswith("#separator"):
@@ -218,10 +216,8 @@ class _LineReader:
             self._header.set_separator = values[0]
         elif key == "#fields":
             self._header.fields, self._is_open = values, True
-            self._parse = None
-            if self._check_fields(values, self.line):
-                known = [name for name in values if name in self._log.fields]
-                self._read_columns(partial(_tsv_parser, self._log, self._header), known)
+            is_usable = self._check_fields(values, self.line)
+            self._parse = self._parser(self._columns()) if is_usable else None
         elif key == "#close":
             self._is_open = False
 
@@ -311,15 +307,12 @@ class _LineReader:
 
         Arrow's message has the content. So each column is parsed alone to find the wrong ones.
         """
-        assert self._parser_of is not None
         values, columns = line.count(self._header.separator.encode()) + 1, len(self._header.fields)
         if not self._is_json and values != columns:
             return f"{values:,} values in a line of {columns:,} columns"
-        bad = [name for name in self._columns if not _is_row(self._parser_of([name]), line)]
-        if not 0 < len(bad) < len(self._columns):
-            return "the line is not one record"
-        kinds = (f"{name}: not of type {_type_name(self._log.fields[name])}" for name in bad)
-        return f"column {', '.join(kinds)}"
+        names = self._columns()
+        bad = [name for name in names if not _is_row(self._parser([name]), line)]
+        return "the line is not one record" if bad in ([], names) else _invalid(bad)
 
 
 def _parse_rows(
@@ -358,10 +351,8 @@ def _is_row(parse: ParseLines, line: bytes) -> bool:
         return False
 
 
-def _type_name(kind: pa.DataType) -> str:
-    if pa.types.is_dictionary(kind):
-        return "address"
-    return "time" if pa.types.is_timestamp(kind) else str(kind)
+def _invalid(names: Iterable[str]) -> str:
+    return f"column {', '.join(names)}: a value is missing, invalid or out of range"
 
 
 def _tsv_parser(log: Log, header: Header, names: list[str]) -> ParseLines:
@@ -468,26 +459,16 @@ def has_value(table: pa.Table, name: str) -> np.ndarray:
     return table[name].is_valid().to_numpy()
 
 
-_SKIP_NOTES = {
-    "malformed_line": "a value is missing or invalid",
-    "implausible_time": "the time is out of range",
-}
-
-
 def skip_rows(
-    stats: ReadStats,
-    path: Path,
-    lines: np.ndarray,
-    valid_by_column: Mapping[str, np.ndarray],
-    reason: str,
+    stats: ReadStats, path: Path, lines: np.ndarray, valid: Mapping[str, np.ndarray], reason: str
 ) -> np.ndarray:
-    """Count rows with invalid columns, and add a note on the first one; return the valid rows."""
-    is_valid = np.logical_and.reduce(list(valid_by_column.values()))
+    """Count rows with invalid columns, and note the first one; return which rows are valid."""
+    is_valid = np.logical_and.reduce(list(valid.values()))
     if count := int((~is_valid).sum()):
         first = int(is_valid.argmin())
-        names = ", ".join(name for name, valid in valid_by_column.items() if not valid[first])
         stats.skipped[reason] += count
-        stats.add_note(path, int(lines[first]), f"column {names}: {_SKIP_NOTES[reason]}")
+        bad = [name for name, of_column in valid.items() if not of_column[first]]
+        stats.add_note(path, int(lines[first]), _invalid(bad))
     return is_valid
 
 

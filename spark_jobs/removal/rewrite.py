@@ -39,10 +39,7 @@ def remove_users(warehouse: Warehouse, removal: RemovalFacts) -> int:
 
 
 def rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -> int:
-    """Publish a capture without the rows about removed users; return the number of these rows.
-
-    Its facts are then those of a capture that is read now: all its rows are counted again.
-    """
+    """Publish a capture without removed users' rows, and count it again; return their number."""
     from spark_jobs.capture.packet_sample import packet_keys
 
     published = warehouse.unmerge(unit)

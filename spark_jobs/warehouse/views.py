@@ -108,8 +108,7 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
             connection.commit()
             connection.execute("checkpoint")  # close() would not report an error of it
     except duckdb.Error as error:
-        reason = object_error(error) or f"{path}: {str(error).splitlines()[0]}"
-        raise UserError(reason) from error
+        raise UserError(object_error(error) or f"{path}: {str(error).splitlines()[0]}") from error
 
 
 @cache
