@@ -91,6 +91,7 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tst
 	@$(RUN) python -m tests.bench.peers
 	@$(RUN) python -m tests.bench.quic
 	@$(RUN) python -m tests.bench.uneven
+	@$(RUN) python -m tests.bench.growth
 	@$(RUN) python -m tests.bench.zeek_log
 	@$(RUN) python -m tests.bench.zeek_scripts
 

@@ -99,12 +99,12 @@ def short_exchanges(
     out["flags"], out["window"] = 0x5000 | flags, 17_520
     order = np.argsort(ts.ravel(), kind="stable")
     with target.open("wb") as f:
-        f.write(_header())
+        f.write(pcap_header())
         f.write(out.ravel()[order].tobytes())
     return out.size
 
 
-def _header() -> bytes:
+def pcap_header() -> bytes:
     """Returns the header of a pcap of raw IP packets, little-endian, in microseconds."""
     fields = np.array([framing.PCAP_MICRO, 2 | 4 << 16, 0, 0, 65535, 101], "<u4")
     return fields.tobytes()
@@ -128,7 +128,7 @@ def merged(sources: list[Path], target: Path) -> int:
     end = np.cumsum(size)
     shift = np.repeat(head - (end - size), size)
     with target.open("wb") as f:
-        f.write(_header())
+        f.write(pcap_header())
         f.write(data[np.arange(end[-1]) + shift].data)
     return len(frames)
 

@@ -96,13 +96,13 @@ def run(capture: Path, folder: Path) -> None:
     longest = max(tasks, key=lambda task: task.seconds)
     print(
         packets / seconds,
-        _peak_kib() / 1024,
+        peak_kib() / 1024,
         longest.packets / packets,
         longest.seconds / sum(task.seconds for task in tasks),
     )
 
 
-def _peak_kib() -> int:
+def peak_kib() -> int:
     """This process's own; ru_maxrss begins with that of the process that started it."""
     [line] = [s for s in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in s]
     return int(line.split()[1])

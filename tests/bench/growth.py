@@ -1,0 +1,83 @@
+"""The time of odd shapes with four times the packets: `python -m tests.bench.growth [SHAPE ...]`.
+
+Each capture of tests.bench.shapes is read and its flows are made in a process of its own, so that
+its memory counts alone, SIZES packets and a fourth of them. The time is that of the processor, the
+least of ROUNDS. The program ends with status 1 if a shape's time grows by more than LIMIT.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from ipaddress import ip_network
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from spark_jobs.networks import Network, load_networks
+from spark_jobs.warehouse.store import Warehouse
+from tests.bench.peers import ROOT, ingest_all, make_all_flows
+from tests.bench.shapes import SHAPES, write
+from tests.bench.uneven import peak_kib
+
+PACKETS = 400_000
+SIZES = {"one_long_connection": 10_000_000, "port_scan": 1_000_000, "syn_flood": 1_000_000}
+"""Packets of some shapes; of the others PACKETS, or what GISCOPE_BENCH_PACKETS says."""
+WARM_UP = 2_000
+"""Packets that are read first, so that the compiled functions are loaded."""
+FACTOR, ROUNDS, LIMIT = 4, 3, 5
+
+
+def network() -> Network:
+    """A network to which all shapes' users belong."""
+    known = load_networks(ROOT / "infra/networks.toml")["aa-gprs"]
+    return known.model_copy(update={"subscribers": [ip_network("10.0.0.0/8")]})
+
+
+def cpu_seconds(shape: str, packets: int) -> float:
+    """The processor's time from capture to flows of a shape, after WARM_UP packets of it."""
+    with TemporaryDirectory() as name:
+        for count in (WARM_UP, packets):
+            folder = Path(name, str(count))
+            folder.mkdir()
+            write(SHAPES[shape](count), folder / "capture.pcap")
+            warehouse, begun = Warehouse(folder / "warehouse"), time.process_time()
+            ingest_all(warehouse, network(), folder / "capture.pcap")
+            make_all_flows(warehouse, network())
+        return time.process_time() - begun
+
+
+def measured(shape: str, packets: int) -> tuple[float, float]:
+    """(Processor's time, s; largest resident size, MiB) of a process that reads a shape."""
+    command = [sys.executable, "-m", "tests.bench.growth", "--one", shape, str(packets)]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout
+    seconds, mib = json.loads(said.splitlines()[-1])
+    return seconds, mib
+
+
+def main(shapes: list[str]) -> bool:
+    """Print a row for each shape; return whether all stay below LIMIT."""
+    grid = Grid(title="capture to flows, one process", title_justify="left")
+    for heading in ("shape", "packets", "s", "with a fourth, s", "growth", "peak memory, MiB"):
+        grid.add_column(heading, justify="left" if heading == "shape" else "right")
+    worst = 0.0
+    for shape in shapes:
+        packets = int(float(os.environ.get("GISCOPE_BENCH_PACKETS", SIZES.get(shape, PACKETS))))
+        few = min(measured(shape, packets // FACTOR)[0] for _ in range(ROUNDS))
+        rounds = [measured(shape, packets) for _ in range(ROUNDS)]
+        many, mib = min(rounds)
+        worst = max(worst, many / few)
+        numbers = f"{packets:,}", f"{many:.2f}", f"{few:.2f}", f"{many / few:.1f}", f"{mib:.0f}"
+        grid.add_row(shape, *numbers)
+    Console(width=110).print(grid)
+    return worst <= LIMIT
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps([cpu_seconds(sys.argv[2], int(sys.argv[3])), peak_kib() / 1024]))
+    else:
+        raise SystemExit(not main(sys.argv[1:] or list(SHAPES)))
