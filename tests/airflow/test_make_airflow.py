@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import psutil
 import pytest
-from conftest import CAPTURES, DAY, ROOT, Demo
+from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT, Demo
 from listening import Seen, watched
 from playwright.sync_api import Browser, Page, expect
 from test_dag import AIRFLOW, STEPS, rows
@@ -25,11 +25,11 @@ from test_pseudonyms import Finder, subscribers
 from test_spark_sql import free_port
 
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.networks import Network
+from spark_jobs.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.slow
-NETWORKS = ["aa-gprs", "bb-gprs", "cc-dialup"]
+NETWORKS = ["aa-gprs", "bb-gprs", "cc-dialup", "dd-lte"]
 RUN = f"scheduled__{DAY}"
 DAG = "/api/v2/dags/giscope_daily"
 START_S, RUN_S = 120, 1200
@@ -159,7 +159,7 @@ def test_address_is_printed_once_the_server_answers(server: Server):
 
 
 def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
-    server: Server, killed: dict, demo: Demo
+    server: Server, killed: dict, whole_demo: Demo
 ):
     tries = {task["task_id"]: task["try_number"] for task in server.tasks()}
     once = {"maintain", *(f"{network}.{step}" for network in NETWORKS for step in STEPS)}
@@ -167,7 +167,9 @@ def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
     for log in server.home.glob("output/*.log"):
         assert "Connection refused" not in log.read_text(), log.name
     for table in MARTS:
-        assert rows(Warehouse(server.home / "warehouse"), table) == rows(demo.warehouse, table)
+        assert rows(Warehouse(server.home / "warehouse"), table) == rows(
+            whole_demo.warehouse, table
+        )
 
 
 @pytest.mark.usefixtures("killed")
@@ -178,7 +180,8 @@ def test_airflow_listens_on_loopback_and_needs_no_java(server: Server):
 
 
 @pytest.mark.usefixtures("killed")
-def test_no_log_has_a_subscriber_or_the_key(server: Server, networks: dict[str, Network]):
+def test_no_log_has_a_subscriber_or_the_key(server: Server):
+    networks = load_networks(NETWORKS_FILE)
     known = set[str]()
     for path in CAPTURES.glob("*/*.pcap*"):
         known |= subscribers(path, networks[path.parent.name])

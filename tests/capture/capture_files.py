@@ -18,7 +18,7 @@ from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, rea
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.warehouse.files import with_columns
 
-SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48")
+SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48", "2001:db8:a0::/44")
 EVERYONE = ("0.0.0.0/0", "::/0")
 
 NOON = 1_700_000_000_000_000

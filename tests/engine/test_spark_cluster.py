@@ -102,7 +102,7 @@ def rows(warehouse: Warehouse, table: Table) -> list[dict]:
 
 @pytest.mark.slow
 def test_a_cluster_makes_the_same_tables_in_an_object_store_as_one_machine_in_a_folder(
-    cluster, demo, environment, uri
+    cluster, whole_demo, environment, uri
 ):
     bucket = path_of(f"s3://{new_bucket(environment)}")
     for path in CAPTURES.glob("*/*.pcap*"):
@@ -110,13 +110,13 @@ def test_a_cluster_makes_the_same_tables_in_an_object_store_as_one_machine_in_a_
     run = [GISCOPE, "run", "--warehouse", str(bucket / "w"), "--networks", NETWORKS_FILE]
     catalog = {"GISCOPE_CATALOG": uri}
     subprocess.run([*run, str(bucket / "captures")], env=cluster.environment | catalog, check=True)
-    assert has_the_tables_of_one_machine(bucket / "w", uri, demo.warehouse.root)
+    assert has_the_tables_of_one_machine(bucket / "w", uri, whole_demo.warehouse.root)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["packets", "flows"])
 def test_a_worker_that_is_killed_costs_nothing_but_time(
-    cluster, demo, environment, uri, tmp_path, when
+    cluster, whole_demo, environment, uri, tmp_path, when
 ):
     """It is killed once the first files of a table are written. Captures are in a shared folder,
     given by a relative path."""
@@ -130,4 +130,4 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(
         time.sleep(0.05)
     cluster.kill("two")
     assert job.wait(600) == 0
-    assert has_the_tables_of_one_machine(root, uri, demo.warehouse.root)
+    assert has_the_tables_of_one_machine(root, uri, whole_demo.warehouse.root)

@@ -169,12 +169,12 @@ def test_packets_take_at_most_16_bytes(demo):
     assert size / count(demo.warehouse) <= 16
 
 
-def test_every_frame_of_the_shipped_captures_is_a_row(demo):
-    for result in demo.ingested:
+def test_every_frame_of_the_shipped_captures_is_a_row(whole_demo):
+    for result in whole_demo.ingested:
         assert result.error is None
-        assert result.facts.frames == result.facts.packets > 100_000
+        assert result.facts.frames == result.facts.packets > 50_000
         assert result.facts.skipped == {}
-    assert len(demo.ingested) == len(list(CAPTURES.glob("*/*.pcap*")))
+    assert len(whole_demo.ingested) == len(list(CAPTURES.glob("*/*.pcap*")))
 
 
 def test_packets_beyond_400_dates_are_counted_not_kept(warehouse, tmp_path, network):

@@ -39,9 +39,9 @@ def run(warehouse: Path, networks: Path, captures: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def made(demo, tmp_path_factory) -> Path:
+def made(whole_demo, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("made") / "w"
-    shutil.copytree(demo.warehouse.root, root)
+    shutil.copytree(whole_demo.warehouse.root, root)
     run(root, NETWORKS_FILE, CAPTURES)
     return root
 

@@ -35,10 +35,10 @@ OBEYS_MODES = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override"
 
 
 @pytest.fixture(scope="module")
-def read_only(demo, tmp_path_factory) -> Path:
+def read_only(whole_demo, tmp_path_factory) -> Path:
     """Make a read-only copy of the demo's warehouse, its day of bb-gprs not up to date."""
     root = tmp_path_factory.mktemp("read-only") / "w"
-    shutil.copytree(demo.warehouse.root, root)
+    shutil.copytree(whole_demo.warehouse.root, root)
     warehouse, day = Warehouse(root), Unit.of_day("day", "bb-gprs", DAY)
     warehouse.publish(day, {}, warehouse.published(day).facts | {"inputs": ""})
     for path in [root, *root.rglob("*")]:
@@ -56,9 +56,9 @@ def answers(*commands: list[str]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.skipif(bool(OBEYS_MODES) and not shutil.which("setpriv"), reason="root, no setpriv")
-def test_commands_that_read_work(demo, read_only, tmp_path):
+def test_commands_that_read_work(whole_demo, read_only, tmp_path):
     query = "select min(flow_id) from flows where network = 'aa-gprs'"
-    (row,) = ask(demo.warehouse, query).fetchall()
+    (row,) = ask(whole_demo.warehouse, query).fetchall()
     store = ["--warehouse", str(read_only)]
     flow = str(row[0])
     pages = [tmp_path / "report.html", tmp_path / "compared.html", tmp_path / "flow.html"]
