@@ -16,6 +16,8 @@ from spark_jobs.figures.suppressed_groups.table import SUPPRESSED_GROUPS
 
 MARTS: tuple[Table, ...] = tuple(part.MART for part in parts("mart"))
 """Marts of the figures, in the figures' order."""
+SHOWN = (*MARTS, SUPPRESSED_GROUPS)
+"""Tables whose days and networks the report shows."""
 TABLES = {table.name: table for table in (*STORED_TABLES, *MARTS, SUPPRESSED_GROUPS)}
 """All tables by name."""
 EXAMPLES = TABLES["examples"]

@@ -9,15 +9,12 @@ from schemas import NETWORKS, QUALITY, Table
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import NETWORK_COLOURS
 from spark_jobs.figures.selection import Selection, ShownNetwork
-from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
+from spark_jobs.figures.tables import SHOWN, TABLES
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import create_views, files_query
 
 UNRESTRICTED = (NETWORKS, QUALITY)
 """Tables that a selection reads whole: names of all networks, and checks of all days."""
-
-SHOWN = (*MARTS, SUPPRESSED_GROUPS)
-"""Tables whose days and networks a page shows."""
 
 
 def select(

@@ -15,17 +15,18 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
 COMMANDS = """
-import contextlib, io, json, sys
+import contextlib, json, sys, tempfile
 from spark_jobs.cli import main
 answers = []
 for command in json.loads(sys.argv[1]):
-    status, said = 0, io.StringIO()
+    status, said = 0, tempfile.TemporaryFile("w+")  # a fork writes to it, too
     with contextlib.redirect_stderr(said):
         try:
             main(command)
         except SystemExit as end:
             status = end.code
-    answers.append((status, said.getvalue()))
+    said.seek(0)
+    answers.append((status, said.read()))
 print(json.dumps(answers))
 """
 NETWORKS = ["--networks", str(NETWORKS_FILE)]
