@@ -13,17 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from schemas import FLOWS, NETWORKS, QUALITY, Table
-from schemas.quality import FAILED
 from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import Failure, parallel_tasks, run_tasks, threads_per_task
-from spark_jobs.errors import WITHHELD, withhold
 from spark_jobs.figures.mart_sql import mart_query, view_statements
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
 from spark_jobs.sources import version
-from spark_jobs.tables.mart_rows import INPUTS, Day, mart_rows
+from spark_jobs.tables.mart_rows import INPUTS, Day, failure_rows, mart_rows
 from spark_jobs.warehouse.facts import DayFacts, MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
@@ -94,7 +90,10 @@ def update_marts(
                 changes = []
                 for day in batch.days:
                     files = [] if isinstance(made, Failure) else made.files[day]
-                    files += _failed_rows(staging, day, failed)
+                    if failed:
+                        with staging.part() as part:
+                            part.write(QUALITY, *day, "failed-marts", failure_rows(day, failed))
+                        files += part.files
                     facts = MadeFacts(inputs="" if failed else stale[day])
                     kept = _published_marts(warehouse, day) if isinstance(made, Failure) else ()
                     changes.append(Change(marts_unit(day), files, facts, kept))
@@ -121,24 +120,6 @@ def _has_only_failed(warehouse: Warehouse, day: Day) -> bool:
     """Return whether a day has no flows, because they could not be made."""
     published = warehouse.published(Unit.of_day("day", *day))
     return bool(published and DayFacts.of(published).failed and not published.stored_in)
-
-
-def _failed_rows(staging: Staging, day: Day, failures: dict[str, str]) -> list[Written]:
-    """Print the marts of a day that could not be made, and stage rows of quality about them.
-
-    failures: reasons by the mart's name; an empty name is that of all marts.
-    """
-    rows = []
-    for mart, reason in failures.items():
-        what = f"mart {mart}" if mart else "all marts"
-        withhold(f"{what} of {day[0]} on {day[1]}", reason)
-        finding = f"{WITHHELD}{what}: {reason}"
-        rows.append({"measure": FAILED, "passed": True, "finding": finding})
-    if not rows:
-        return []
-    with staging.part() as part:
-        part.write(QUALITY, *day, "failed-marts", pa.Table.from_pylist(rows, QUALITY.arrow))
-    return part.files
 
 
 def _batches(warehouse: Warehouse, days: list[Day], workers: int) -> Iterator[Batch]:

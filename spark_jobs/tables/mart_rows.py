@@ -17,6 +17,7 @@ from schemas import (
     LINKS,
     NETWORKS,
     PAGES,
+    QUALITY,
     QUIC_FLOWS,
     RETRANSMISSIONS,
     RTO_VALUES,
@@ -24,8 +25,9 @@ from schemas import (
     STALLS,
     Table,
 )
+from schemas.quality import FAILED
 from spark_jobs.engine.memory import memory_error_message
-from spark_jobs.errors import in_a_line
+from spark_jobs.errors import WITHHELD, in_a_line, withhold
 from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
@@ -90,6 +92,20 @@ def mart_rows(
     order = [(name, "ascending") for name in ("network", "date", "mart")]
     for day, rows_of_day in _split_by_day(pa.concat_tables(suppressed_tables).sort_by(order)):
         yield SUPPRESSED_GROUPS, day, rows_of_day
+
+
+def failure_rows(day: Day, failures: Mapping[str, str]) -> pa.Table:
+    """Return rows of QUALITY about a day's marts that could not be made, and print their reasons.
+
+    failures: reasons by the mart's name; an empty name is that of all marts.
+    """
+    rows = []
+    for mart, reason in failures.items():
+        what = f"mart {mart}" if mart else "all marts"
+        withhold(f"{what} of {day[0]} on {day[1]}", reason)
+        finding = f"{WITHHELD}{what}: {reason}"
+        rows.append({"measure": FAILED, "passed": True, "finding": finding})
+    return pa.Table.from_pylist(rows, QUALITY.arrow)
 
 
 @contextmanager
