@@ -127,7 +127,7 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
     text = NETWORKS_FILE.read_text() + "[network.quality]\npeak_flows = 0\n"
     (tmp_path / "networks.toml").write_text(text)
     networks = load_networks(tmp_path / "networks.toml")
-    assert failed(networks["cc-dialup"].quality, peak_flows=0) == []
+    assert failed(networks["dd-lte"].quality, peak_flows=0) == []
     assert failed(networks["aa-gprs"].quality, peak_flows=0) == ["peak_flows"]
 
 
