@@ -45,6 +45,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
+from spark_jobs.estimators import sequence
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
 LENGTH_CLASSES = 13
@@ -101,13 +102,17 @@ def retransmitted_packets(segments, connections, packet_count):
     highest_so_far = np.empty(len(number), np.int64)
     for c in range(len(first) - 1):
         highest = acked = NONE
+        work = sequence.MAX_WORK * (first[c + 1] - first[c])
         for i in range(first[c], first[c + 1]):
             if downlink[i] and number[i] != NONE:
                 start = number[i]
                 end = start + sequence_length(tcp_flags[i], payload_len[i])
                 start = max(start, acked)
                 if start < min(end, highest):
-                    for j in range(first_above(highest_so_far, first[c], i, start), i):
+                    begin = first_above(highest_so_far, first[c], i, start)
+                    begin = begin if work > 0 else max(begin, i - sequence.FEW)
+                    work -= i - begin
+                    for j in range(begin, i):
                         if not downlink[j] or number[j] == NONE or number[j] >= end:
                             continue
                         if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:

@@ -50,7 +50,7 @@ FIVE_TUPLE = np.dtype(
         ("latest_packet", "i4"),
         ("latest_ts", "i8"),
         ("connection", "i8"),
-        ("connection_start", "i8"),
+        ("first_kept", "i8", (2,)),
         ("closed", "?"),
         ("carried_data", "?"),
     ],
@@ -62,7 +62,7 @@ ports, server: the user's port and the server's as one number, and the number of
 latest_packet: its last packet so far
 latest_ts: time at which the packet before the present one passed (µs)
 connection: number of its present connection; -1 before there is one
-connection_start: first packet of that connection
+first_kept: first packet of that connection after those that were rejected, of uplink and downlink
 closed: that connection was seen to close
 carried_data: that connection carried data
 """
@@ -124,7 +124,7 @@ def assign_connections(packets):
             else:
                 verdict = _classify(packets, i, five_tuple, sender, next_packet)
                 if verdict == OPENS:
-                    five_tuple.connection, five_tuple.connection_start = count, i
+                    five_tuple.connection, five_tuple.first_kept[:] = count, i
                     five_tuple.closed = five_tuple.carried_data = False
                     window.clear_end(sender)
                     window.clear_end(receiver)
@@ -202,7 +202,7 @@ def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
     elif syn_flags == SYN | ACK and sender.syn_seen and packets.seq[i] != np.uint32(sender.isn):
         if _isn_in_use(packets, i, sender, next_packet) != NEW:
             return False
-        _reject_earlier(packets, i, five_tuple.connection_start, next_packet, out_of_window)
+        _reject_earlier(packets, i, five_tuple.first_kept, next_packet, out_of_window)
         window.clear_end(sender)
     elif sender.syn_seen or syn_flags != SYN | ACK or not _is_repeated_syn(packets, i, sender):
         verdict = window.acceptability(packets, i, sender, receiver, next_packet)
@@ -210,7 +210,7 @@ def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
             return False
         if verdict == window.MOVED and sender.acked == NONE:
             # The other end acknowledged none of the sender's earlier packets.
-            _reject_earlier(packets, i, five_tuple.connection_start, next_packet, out_of_window)
+            _reject_earlier(packets, i, five_tuple.first_kept, next_packet, out_of_window)
             window.clear_end(sender)
             if not receiver.has_sent:
                 window.clear_end(receiver)
@@ -292,10 +292,12 @@ def _isn_in_use(packets, i, sender, next_packet):
 
 
 @inner
-def _reject_earlier(packets, i, connection_start, next_packet, out_of_window):
+def _reject_earlier(packets, i, first_kept, next_packet, out_of_window):
     """Mark packets that packet i's sender sent earlier in this connection as out of window."""
-    j = connection_start
+    way = 1 if packets.downlink[i] else 0
+    j = first_kept[way]
     while j != i:
         if packets.downlink[j] == packets.downlink[i]:
             out_of_window[j] = True
         j = np.int64(next_packet[j])
+    first_kept[way] = i

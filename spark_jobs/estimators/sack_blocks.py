@@ -7,7 +7,7 @@ blocks with arbitrary numbers. Senders ignore them (RFC 2018, 5), and so do the 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import RST, SYN
 from spark_jobs.estimators.window import FAR, NEAR
 
@@ -79,7 +79,7 @@ def _may_be_unseen_data(segments, span, right, highest):
     if right - highest > NEAR:
         return False
     down = segments.downlink[span[0]]
-    for j in range(span[0] + 1, span[1]):
+    for j in range(span[0] + 1, min(span[1], span[0] + MAX_SEARCH)):
         if segments.downlink[j] != down and segments.payload_len[j]:
             low = segments.up_number[j] if down else segments.number[j]
             if low != NONE and low + np.int64(segments.payload_len[j]) > highest:

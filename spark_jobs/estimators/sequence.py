@@ -8,6 +8,13 @@ from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 NONE = np.int64(np.iinfo(np.int64).min)
 """Value of a number that is not known: the smallest int64."""
 
+MAX_SEARCH, MAX_WORK, FEW = 4096, 300, 256
+"""Maximum numbers of packets that are searched, which bound the time per packet for any input.
+
+MAX_SEARCH: for a cause or a report. So many are in flight only if megabytes are.
+MAX_WORK, FEW: for earlier transmissions; after MAX_WORK a packet, on average, the last FEW.
+"""
+
 
 @inner
 def unwrap(number, near):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import WorkItem
     from spark_jobs.warehouse.files import Written
 
-FORMAT = 29
+FORMAT = 30
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.

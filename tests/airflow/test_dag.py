@@ -70,7 +70,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
 def test_dag_loads_with_all_its_steps(airflow):
     listed = airflow("tasks", "list", "giscope_daily")
     assert listed.returncode == 0, listed.stdout
-    networks = ("aa-gprs", "bb-gprs", "cc-dialup")
+    networks = ("aa-gprs", "bb-gprs", "cc-dialup", "dd-lte")
     tasks = {f"{network}.{step}" for network in networks for step in STEPS}
     assert set(listed.stdout.split()) == {"maintain", *tasks}
 

@@ -4,6 +4,7 @@ shipped captures. Only the pause before a repetition is shorter."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -268,6 +269,29 @@ def test_a_failed_task_is_found_by_its_network_and_says_why(server: Server, page
     (error,) = (line for line in lines if line["level"] == "error")
     assert (error["event"], error["exit_code"]) == ("Task exited", reason)
     assert [line for line in lines if "error_detail" in line] == []
+
+
+@pytest.mark.usefixtures("killed")
+def test_what_a_task_withheld_is_in_its_note(server: Server):
+    """The tables of packets are damaged, and a late file calls for new flows. The task succeeds, so
+    that the network's other days go on; the day is held."""
+    network = NETWORKS[3]
+    tables = [*server.home.glob(f"warehouse/packets/network={network}/**/*.parquet")]
+    assert tables
+    for table in tables:
+        table.write_bytes(b"no table at all")
+    landed = server.home / "landing" / network / DAY.isoformat()
+    shutil.copy(CAPTURES / NETWORKS[0] / "off-peak.pcap.zst", landed / "late.pcap.zst")
+    command = ["tasks", "clear", "--yes", "--task-regex", f"{network}.", "giscope_daily"]
+    subprocess.run([AIRFLOW, *command], env=server.environment, check=True, capture_output=True)
+    until(lambda: server.runs()[0]["state"] in ("queued", "running"), START_S)
+    assert until(server.at_end, RUN_S) == "failed"
+    tasks = {task["task_id"]: task for task in server.tasks()}
+    flows, passed = tasks[f"{network}.flows"], tasks[f"{network}.passed"]
+    assert flows["state"] == "success"
+    assert flows["note"].startswith(f"withheld: flows of {network} on {DAY}: ")
+    assert passed["state"] == "failed"
+    assert f"{network} {DAY} is held back: " in passed["note"]
 
 
 @pytest.mark.usefixtures("killed")

@@ -40,22 +40,35 @@ def network() -> Network:
 def cpu_seconds(shape: str, packets: int) -> float:
     """The processor's time from capture to flows of a shape, after WARM_UP packets of it."""
     with TemporaryDirectory() as name:
-        for count in (WARM_UP, packets):
-            folder = Path(name, str(count))
-            folder.mkdir()
-            write(SHAPES[shape](count), folder / "capture.pcap")
-            warehouse, begun = Warehouse(folder / "warehouse"), time.process_time()
-            ingest_all(warehouse, network(), folder / "capture.pcap")
-            make_all_flows(warehouse, network())
-        return time.process_time() - begun
+        captures = [Path(name, f"{count}.pcap") for count in (WARM_UP, packets)]
+        for count, capture in zip((WARM_UP, packets), captures, strict=True):
+            write(SHAPES[shape](count), capture)
+        return last_read(captures)
+
+
+def last_read(captures: list[Path]) -> float:
+    """The processor's time from capture to flows of the last of these captures."""
+    for capture in captures:
+        warehouse, begun = Warehouse(capture.with_suffix("")), time.process_time()
+        ingest_all(warehouse, network(), capture)
+        make_all_flows(warehouse, network())
+    return time.process_time() - begun
 
 
 def measured(shape: str, packets: int) -> tuple[float, float]:
-    """(Processor's time, s; largest resident size, MiB) of a process that reads a shape."""
-    command = [sys.executable, "-m", "tests.bench.growth", "--one", shape, str(packets)]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout
-    seconds, mib = json.loads(said.splitlines()[-1])
+    """(Processor's time, s; largest resident size, MiB) of a process that reads a shape; another
+    one makes the capture."""
+    with TemporaryDirectory(dir=ROOT / "build", prefix="growth-") as folder:
+        captures = [f"{folder}/{count}.pcap" for count in (WARM_UP, packets)]
+        for count, capture in zip((WARM_UP, packets), captures, strict=True):
+            _run("--make", shape, str(count), capture)
+        seconds, mib = json.loads(_run("--read", *captures))
     return seconds, mib
+
+
+def _run(*arguments: str) -> str:
+    command = [sys.executable, "-m", "tests.bench.growth", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT, text=True).stdout
 
 
 def main(shapes: list[str]) -> bool:
@@ -77,7 +90,11 @@ def main(shapes: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        print(json.dumps([cpu_seconds(sys.argv[2], int(sys.argv[3])), peak_kib() / 1024]))
+    (ROOT / "build").mkdir(exist_ok=True)
+    action, arguments = sys.argv[1:2], sys.argv[2:]
+    if action == ["--make"]:
+        write(SHAPES[arguments[0]](int(arguments[1])), Path(arguments[2]))
+    elif action == ["--read"]:
+        print(json.dumps([last_read([*map(Path, arguments)]), peak_kib() / 1024]))
     else:
         raise SystemExit(not main(sys.argv[1:] or list(SHAPES)))

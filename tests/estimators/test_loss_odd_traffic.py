@@ -426,3 +426,19 @@ def test_lost_duplicate_acks_are_not_taken_for_lost_data(last):
     found = lost_packets([p for p in lines if p not in unseen])
     assert flight[0] in found
     assert len(found) <= 1 + len(unseen)
+
+
+def test_one_loss_of_a_window_of_thousands_of_segments_is_found():
+    """d11 is lost; 3000 segments follow before its retransmission, each answered by a SACK block.
+    Searches that are bounded reach so far.
+    """
+    lines = started(sack=True, first=10)
+    step = RTT_US // 3000
+    lines.append(sent(T, 11))
+    for n in range(12, 3012):
+        at = T + n * step
+        lines += [sent(at, n), acked(at + RTT_US + SLOT_US, 10, (12, n))]
+    later = T + 4 * RTT_US
+    lines += [sent(later, 11), acked(later + RTT_US + SLOT_US, 3011)]
+    lines.sort(key=lambda line: line.us)
+    assert [lines.index(sent(T, 11))] == [place for place, _ in lost(lines)]

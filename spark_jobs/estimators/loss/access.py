@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.loss import costs, link, queue, receiver, search, verdict
 from spark_jobs.estimators.loss.observation import (
@@ -39,6 +40,7 @@ from spark_jobs.estimators.loss.observation import (
 from spark_jobs.estimators.loss.order import prove_fates
 from spark_jobs.estimators.loss.queue_kind import drops_early
 from spark_jobs.estimators.records import Connections
+from spark_jobs.estimators.sequence import MAX_SEARCH
 
 PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
 """The three passes over a user's connections.
@@ -134,14 +136,14 @@ def _observed_until(connections, packets):
     This is the time of the mobile's last uplink packet before the connection's idle timeout would
     have ended. A mobile that sends nothing any more may still receive.
     """
+    begin, end = packets.first[connections.user[0]], packets.first[connections.user[0] + 1]
+    ts = packets.ts[begin:end]
+    uplink = true_indices(~packets.downlink[begin:end])
     observed_until = np.empty(len(connections.user), np.int64)
     for c in range(len(observed_until)):
-        begin, end = packets.first[connections.user[c]], packets.first[connections.user[c] + 1]
-        latest = connections.end_ts[c] + IDLE_TIMEOUT_US
-        last = begin + np.searchsorted(packets.ts[begin:end], latest, "right") - 1
-        while last > begin and packets.downlink[last]:
-            last -= 1
-        observed_until[c] = packets.ts[last]
+        last = np.searchsorted(ts, connections.end_ts[c] + IDLE_TIMEOUT_US, "right") - 1
+        at = np.searchsorted(uplink, last, "right") - 1
+        observed_until[c] = ts[uplink[at]] if at >= 0 else ts[0]
     return observed_until
 
 
@@ -330,19 +332,18 @@ def _connection_max_rtt(observation, path, summary):
     if max_rtt > 0:
         return max_rtt
     min_ack_delay = receiver.min_ack_delay(path)
-    missing, first = acks[0].number, 0
+    missing, first, end = acks[0].number, 0, 0
     for j in range(1, len(acks)):
         if acks[j].number <= missing:
             continue
         while first < len(sent) and observation.highest_sent[first] <= missing:
             first += 1
-        k, last = first, -1
-        while k < len(sent) and sent[k].ts + min_ack_delay <= acks[j].ts:
+        while end < len(sent) and sent[end].ts + min_ack_delay <= acks[j].ts:
+            end += 1
+        for k in range(end - 1, max(first, end - MAX_SEARCH) - 1, -1):
             if sent[k].low <= missing < sent[k].high:
-                last = k
-            k += 1
-        if last >= 0:
-            max_rtt = max(max_rtt, acks[j].ts - sent[last].ts)
+                max_rtt = max(max_rtt, acks[j].ts - sent[k].ts)
+                break
         missing = acks[j].number
     return max_rtt
 
@@ -367,13 +368,11 @@ def _connection_base_rtt(observation, base_rtt):
             continue
         while first < len(sent) and highest_sent[first] <= missing:
             first += 1
-        k = first
-        while k < len(sent) and not (
-            sent[k].low <= missing < sent[k].high and sent[k].fate != LOST
-        ):
-            k += 1
-        if k < len(sent) and 2 * (acks[j].ts - sent[k].ts) > base_rtt:
-            min_rtt = min(min_rtt, float(acks[j].ts - sent[k].ts))
+        for k in range(first, min(len(sent), first + MAX_SEARCH)):
+            if sent[k].low <= missing < sent[k].high and sent[k].fate != LOST:
+                if 2 * (acks[j].ts - sent[k].ts) > base_rtt:
+                    min_rtt = min(min_rtt, float(acks[j].ts - sent[k].ts))
+                break
         missing = acks[j].number
     return min_rtt
 

@@ -35,7 +35,7 @@ from spark_jobs.estimators.loss.evidence import (
     Detection,
     add_loss,
 )
-from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import DUP_THRESH, FIN, RST, SYN
 
 GAP = np.dtype(
@@ -208,14 +208,13 @@ def _gap_of_loss(gaps, loss, is_hole):
     The gap lies before the packet that showed the loss. For new data it may lie before an earlier
     retransmission.
     """
-    k = _last_gap_before(gaps, loss.shown_by)
-    while k >= 0:
+    last = _last_gap_before(gaps, loss.shown_by)
+    for k in range(last, max(last - MAX_SEARCH, -1), -1):
         gap = gaps.rows[k]
         if gap.following < loss.shown_by and (not is_hole or gap.highest_sent != loss.shown_from):
             return -1
         if gap.explained + loss.packets <= gap.absent:
             return k
-        k -= 1
     return -1
 
 
@@ -262,7 +261,7 @@ def _explain_hole(gap, end, segments, sender):
     The capture dropped this data, or it was reordered. A single number is that of a FIN. end: end
     of the connection's segments.
     """
-    shown_by = gap.following
+    shown_by, end = gap.following, min(end, gap.following + MAX_SEARCH)
     while shown_by < end and not _implies_sent(shown_by, gap.highest_sent, segments):
         shown_by += 1
     hole = segments.number[shown_by] - gap.highest_sent if shown_by < end else 0
@@ -284,7 +283,7 @@ def _implies_sent(i, highest_sent, segments):
 @inner
 def _classify_gap(gap, begin, segments, sender):
     """Classify the absent IDs of a gap that nothing else explains."""
-    following = gap.following
+    following, begin = gap.following, max(begin, gap.preceding - MAX_SEARCH)
     is_bare = segments.payload_len[following] == 0 and segments.tcp_flags[following] & FIN == 0
     unexplained = gap.absent - gap.explained
     if segments.probe[gap.preceding] or segments.probe[following]:

@@ -32,6 +32,9 @@ Also the probability of a loss with room, as long as its share is unknown.
 LOSS_MEMORY = 8
 """Number of packets since a loss from which on the loss makes another no likelier."""
 
+MAX_LINK_STEPS = 1024
+"""Maximum number of packets between two transmissions for which the clock is moved again."""
+
 PATH = np.dtype(
     [
         ("base_rtt", "f8"),
@@ -200,7 +203,11 @@ def set_link_steps(sent, traffic, path):
         tx = sent[k]
         tx.clock, tx.ack_ts = traffic.clock[tx.packet], traffic.ack_ts[tx.packet]
         tx.work, tx.floor, tx.ceiling = 0.0, -np.inf, np.inf
-        for p in range(sent[k - 1].packet + 1 if k else tx.packet, tx.packet):
+        begin = sent[k - 1].packet + 1 if k else tx.packet
+        if tx.packet - begin > MAX_LINK_STEPS:
+            begin = tx.packet - MAX_LINK_STEPS
+            tx.floor = tx.ceiling = traffic.clock[begin]
+        for p in range(begin, tx.packet):
             ts, size = traffic.ts[p], traffic.size[p]
             if size == 0:
                 continue

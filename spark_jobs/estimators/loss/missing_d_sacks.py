@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
 
 
 @compiled
@@ -64,6 +64,7 @@ def has_earlier_transmission_arrived(retransmission, begin, end, segments, base_
 
     The connection's segments are begin to end.
     """
+    begin, end = max(begin, retransmission - MAX_SEARCH), min(end, retransmission + MAX_SEARCH)
     ts, number = segments.ts, segments.number
     low = number[retransmission]
     high = low + np.int64(segments.payload_len[retransmission])

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import inner, making
-from spark_jobs.estimators import ip_ids
+from spark_jobs.estimators import ip_ids, sequence
 from spark_jobs.estimators.loss import costs
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
@@ -265,6 +265,7 @@ def _read_connection(connection, segments, connections, packets, out, original):
     n = m = 0
     highest = highest_ack = NONE
     newest_ts_val = np.uint32(0)
+    work = sequence.MAX_WORK * (connections.first[connection + 1] - connections.first[connection])
     for i in range(connections.first[connection], connections.first[connection + 1]):
         if number[i] == NONE:
             continue
@@ -288,7 +289,10 @@ def _read_connection(connection, segments, connections, packets, out, original):
         tx.packet = packet - user_begin
         tx.size = packets.downlink_bytes_before[packet + 1] - packets.downlink_bytes_before[packet]
         if highest != NONE and tx.low < min(tx.high, highest):
-            for k in range(first_above(highest_sent, 0, n, tx.low), n):
+            begin = first_above(highest_sent, 0, n, tx.low)
+            begin = begin if work > 0 else max(begin, n - sequence.FEW)
+            work -= n - begin
+            for k in range(begin, n):
                 if max(tx.low, sent[k].low) < min(tx.high, sent[k].high):
                     sent[k].ambiguous = tx.ambiguous = True
                     if sent[k].has_data or not tx.has_data:  # no bare FIN is the original of data

@@ -16,10 +16,11 @@ if later data overtook it on the access side.
 import numpy as np
 
 from spark_jobs.compiled import inner, making
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss.costs import UNEXPLAINED_DUP_ACK
 from spark_jobs.estimators.loss.observation import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import NONE, first_above, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, first_above, unwrap
 
 MAX_SACK_BLOCKS = 4
 """Maximum number of SACK blocks in a segment (RFC 2018, 3)."""
@@ -29,8 +30,6 @@ MAX_LOST_REPORTS = 1
 A receiver with SACK reports an arrival at once, and if this ACK is lost, with the next one. A
 transmission was lost if neither the ACK for a later arrival nor so many ACKs after it report it.
 """
-MAX_D_SACK_SEARCH = 4096
-"""Maximum number of transmissions that are searched for those that a D-SACK reports."""
 ROUNDS = 2
 """Number of rounds: the proofs of one round narrow the choices of the next.
 
@@ -90,15 +89,18 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
     max_rtt = np.int64(0)
     last_arrived = np.int64(-1)  # this transmission or a later one has arrived
     # first_missing: the first transmission of the missing byte, or of later data.
-    checked = first_missing = 0
+    # first_other: no transmission before it can have caused a duplicate ACK.
+    checked = first_missing = first_other = 0
     missing, highest_reported = acks[0].number, max(acks[0].number, acks[0].block_high)
     # The newest transmission that a SACK block reported, and the ACK with this block.
     newest_reported = newest_report = -1
     for j in range(1, len(acks)):
         number = acks[j].number
         if number > missing:
-            cause, is_sole = _cause_of_advance(sent, acks[j], missing, last_arrived, cause_end[j])
-            missing = number
+            # No transmission before first_missing has the byte that was missing.
+            begin = max(first_missing, last_arrived + 1)
+            cause, is_sole = _cause_of_advance(sent, acks[j], missing, begin, cause_end[j])
+            missing, first_other = number, 0
             first_missing = _first_beyond(highest_sent, first_missing, number)
             begin = first_missing
             if is_sole:
@@ -108,8 +110,9 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
                 if highest_arrived[cause] > number:
                     cause_end[j] = min(cause_end[j], cause + 1)
         elif number == missing and acks[j].unexplained_cost >= UNEXPLAINED_DUP_ACK:
-            cause = _cause_of_duplicate(
-                sent, highest_sent, acks[j], highest_reported, last_arrived, cause_end[j]
+            begin = max(first_other, last_arrived + 1)
+            cause, first_other = _cause_of_duplicate(
+                sent, highest_sent, acks[j], highest_reported, begin, cause_end[j]
             )
             if cause >= 0 and sent[cause].high == acks[j].block_high > highest_reported:
                 newest_reported, newest_report = cause, j
@@ -118,7 +121,8 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
         else:
             continue
         highest_reported = max(highest_reported, number, acks[j].block_high)
-        if cause < 0 or _includes_unambiguous(sent, number, begin, cause):
+        is_near = 0 <= cause <= begin + MAX_SEARCH
+        if not is_near or _includes_unambiguous(sent, number, begin, cause):
             continue
         for k in range(begin, cause):
             tx = sent[k]
@@ -251,10 +255,7 @@ def _first_reports(observation, highest_ack):
     sent, highest_sent = observation.transmissions, observation.highest_sent
     first_report = _reports_by_number(sent, highest_ack)
     if observation.feedback.sack_permitted:
-        out_of_order = _out_of_order(sent, highest_sent)
-        _report_by_block(
-            observation, first_report, out_of_order, np.empty((2, MAX_SACK_BLOCKS, 2), np.int64)
-        )
+        _report_by_block(observation, first_report)
     for k in range(len(sent)):
         if sent[k].ambiguous:
             twin = first_above(highest_sent, 0, len(sent), sent[k].low)
@@ -283,64 +284,52 @@ def _reports_by_number(sent, highest_ack):
 
 
 @making
-def _out_of_order(sent, highest_sent):
-    """Return the transmissions that came after higher data, int64[l], in order of their ranges.
-
-    They are retransmissions or were overtaken.
-    """
-    out_of_order = np.empty(len(sent), np.int64)
-    n = 0
-    for k in range(1, len(sent)):
-        if sent[k].low < highest_sent[k - 1]:
-            out_of_order[n] = k
-            n += 1
-    low = np.empty(n, np.int64)
-    for x in range(n):
-        low[x] = sent[out_of_order[x]].low
-    return out_of_order[:n][np.argsort(low, kind="mergesort")]
-
-
-@inner
-def _report_by_block(observation, first_report, out_of_order, blocks):
+def _report_by_block(observation, first_report):
     """Lower first_report to the first ACK with a transmission's range in a SACK block.
 
-    Of a block, the part that the previous ACK had reported is skipped. out_of_order: see
-    `_out_of_order`; blocks: int64[2, MAX_SACK_BLOCKS, 2] to work in.
+    Only ambiguous transmissions are looked at. Those that were reported are passed over later.
     """
-    sent, highest_sent = observation.transmissions, observation.highest_sent
+    sent = observation.transmissions
     acks, sack_edges = observation.feedback.acks, observation.feedback.sack_edges
-    previous, current = blocks[0], blocks[1]
-    previous_count = 0
+    order = true_indices(sent["ambiguous"])
+    order = order[np.argsort(sent["low"][order], kind="mergesort")]
+    following = np.arange(len(order) + 1)
     for j in range(len(acks)):
-        current_count = min(acks[j].sack_count // 2, MAX_SACK_BLOCKS)
-        for b in range(current_count):
+        for b in range(min(acks[j].sack_count // 2, MAX_SACK_BLOCKS)):
             edge = acks[j].sack_begin + 2 * b
-            low = current[b, 0] = unwrap(sack_edges[edge], acks[j].number)
-            high = current[b, 1] = unwrap(sack_edges[edge + 1], acks[j].number)
-            for p in range(previous_count):
-                if previous[p, 0] <= low < previous[p, 1]:
-                    low = previous[p, 1]
-            k = first_above(highest_sent, 0, len(sent), low)
-            while k < len(sent) and sent[k].low < high:
-                if low <= sent[k].low and sent[k].high <= high:
-                    first_report[k] = min(first_report[k], j)
-                k += 1
-            for x in range(_first_from(out_of_order, low, sent), len(out_of_order)):
-                k = out_of_order[x]
-                if sent[k].low >= high:
+            low = unwrap(sack_edges[edge], acks[j].number)
+            high = unwrap(sack_edges[edge + 1], acks[j].number)
+            x = _first_open(following, _first_from(order, low, sent))
+            for _ in range(MAX_SEARCH):
+                if x == len(order) or sent[order[x]].low >= high:
                     break
+                k = order[x]
                 if sent[k].high <= high:
                     first_report[k] = min(first_report[k], j)
-        previous, current, previous_count = current, previous, current_count
+                if first_report[k] <= j:
+                    following[x] = x + 1
+                x = _first_open(following, x + 1)
 
 
 @inner
-def _first_from(out_of_order, low, sent):
-    """Return the first of the out-of-order transmissions whose range begins at `low` or above."""
-    begin, end = 0, len(out_of_order)
+def _first_open(following, k):
+    """Return the first index from k on that is open: whose following one is itself.
+
+    Shortens the way to it for the next search (path halving).
+    """
+    while following[k] != k:
+        following[k] = following[following[k]]
+        k = following[k]
+    return k
+
+
+@inner
+def _first_from(order, low, sent):
+    """Return the first of the ordered transmissions whose range begins at `low` or above."""
+    begin, end = 0, len(order)
     while begin < end:
         middle = (begin + end) >> 1
-        if sent[out_of_order[middle]].low < low:
+        if sent[order[middle]].low < low:
             begin = middle + 1
         else:
             end = middle
@@ -348,8 +337,8 @@ def _first_from(out_of_order, low, sent):
 
 
 @inner
-def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
-    """Return the earliest transmission that may have brought the byte `missing`.
+def _cause_of_advance(sent, ack, missing, begin, cause_end):
+    """Return the earliest transmission in [begin, cause_end) that may have brought byte `missing`.
 
     Also returns whether it is the only one. The transmission is -1 if there is none. If one has the
     timestamp that the ACK echoes, it is the cause (RFC 7323, 4.3).
@@ -358,7 +347,8 @@ def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
         if by_timestamp and not ack.has_ts:
             continue
         cause, is_sole = -1, False
-        for k in range(last_arrived + 1, cause_end):
+        search_end = min(cause_end, begin + MAX_SEARCH)
+        for k in range(begin, search_end):
             tx = sent[k]
             if tx.fate == LOST or not tx.low <= missing < tx.high:
                 continue
@@ -371,31 +361,33 @@ def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
             if not tx.ambiguous:
                 break
         if cause >= 0:
-            return cause, is_sole
+            return cause, is_sole and (search_end == cause_end or not sent[cause].ambiguous)
     return -1, False
 
 
 @inner
-def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, last_arrived, cause_end):
+def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, begin, cause_end):
     """Return the earliest transmission of another byte that may have caused a duplicate ACK, or -1.
 
     If a SACK block ends beyond all data reported before, the transmission that ends there is the
-    cause.
+    cause. The second value is the first transmission of another byte, whatever the SACK block says.
     """
     if ack.block_high > max(ack.block_low, highest_reported):
         k = first_above(highest_sent, 0, len(highest_sent), ack.block_high - 1)
-        if last_arrived < k < cause_end and sent[k].high == ack.block_high and sent[k].fate != LOST:
-            return k
-    for k in range(last_arrived + 1, cause_end):
+        if begin <= k < cause_end and sent[k].high == ack.block_high and sent[k].fate != LOST:
+            return k, begin
+    first_other = -1
+    for k in range(begin, min(cause_end, begin + MAX_SEARCH)):
         tx = sent[k]
         if tx.fate == LOST or tx.low == tx.high or tx.low <= ack.number < tx.high:
             continue
+        first_other = k if first_other < 0 else first_other
         if ack.block_high > ack.block_low and (
             tx.high <= ack.block_low or ack.block_high <= tx.low
         ):
             continue
-        return k
-    return -1
+        return k, first_other
+    return -1, first_other if first_other >= 0 else min(cause_end, begin + MAX_SEARCH)
 
 
 @inner
@@ -409,8 +401,9 @@ def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
         j = first_report[k]
         if j == m or k >= cause_end[j]:
             continue
-        is_sole = True
-        for i in range(first_above(highest_sent, 0, n, tx.low), cause_end[j]):
+        first = first_above(highest_sent, 0, n, tx.low)
+        is_sole = cause_end[j] - first <= MAX_SEARCH
+        for i in range(first, min(cause_end[j], first + MAX_SEARCH)):
             other = sent[i]
             if i != k and other.fate != LOST and other.low < tx.high and tx.low < other.high:
                 is_sole = False
@@ -432,10 +425,12 @@ def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report
             continue
         reported_ts = acks[first_report[k]].ts
         is_sole = tx.ts <= reported_ts
-        for i in range(first_above(highest_sent, 0, n, tx.low), n):
+        first = first_above(highest_sent, 0, n, tx.low)
+        for i in range(first, n):
             if not is_sole or sent[i].ts > reported_ts:
                 break
             is_sole = i == k or sent[i].high <= tx.low or tx.high <= sent[i].low
+            is_sole &= i < first + MAX_SEARCH
         if is_sole:
             tx.fate = ARRIVED
 
@@ -459,7 +454,7 @@ def _prove_d_sacked(observation, cause_end, d_sack_count):
         ):
             continue
         first = first_above(highest_sent, 0, n, low)
-        if first == n or cause_end[j] - first > MAX_D_SACK_SEARCH:
+        if first == n or cause_end[j] - first > MAX_SEARCH:
             continue
         d_sack_count[first] += 1
         candidates = 0
@@ -489,8 +484,9 @@ def _mark_last_candidates(sent, first_report, cause_end):
             or first_report[k] == len(cause_end)
         ):
             continue
-        tx.last_candidate = k < cause_end[first_report[k]]
-        for i in range(k + 1, cause_end[first_report[k]]):
+        end = cause_end[first_report[k]]
+        tx.last_candidate = k < end <= k + MAX_SEARCH
+        for i in range(k + 1, min(end, k + MAX_SEARCH)):
             other = sent[i]
             if other.fate != LOST and other.low < tx.high and tx.low < other.high:
                 tx.last_candidate = False

@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss.missing_d_sacks import has_earlier_transmission_arrived
-from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE
 
 ACCEPTED, UNKNOWN, DROPPED = range(3)
 PAWS_WINDOW = 1
@@ -49,6 +49,7 @@ def _paws_verdict(original, begin, end, segments, base_us):
     The segments of its connection are begin to end. In the loop, min_newer is the least difference
     to a newer timestamp that Gi saw after the original.
     """
+    begin, end = max(begin, original - MAX_SEARCH), min(end, original + MAX_SEARCH)
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     low = number[original]
     high = low + np.int64(segments.payload_len[original])

@@ -35,12 +35,14 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
-from spark_jobs.estimators.loss.observation import ARRIVED, UNKNOWN
+from spark_jobs.estimators.loss.observation import ARRIVED, UNKNOWN, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
 
 MAX_HELD_RANGES = 256
 """Maximum number of out-of-order ranges in a hypothesis; if there are more, it drops the lowest."""
+MAX_PASSED_COST = 200.0
+"""Cost of the lower ACKs after an arrival from which on it is taken as impossible."""
 MIN_ACK_DELAY_RTTS = 0.9
 """Minimum time from a transmission to its ACK (multiple of the user's base RTT)."""
 SEGMENTS_PER_ACK = 2
@@ -486,7 +488,12 @@ def _receive(h, tx, acks):
         return KNOWN if hold_range(h, tx.low, tx.high) else OUT_OF_ORDER
     kind = FILLS_HOLE if h.held_count else IN_ORDER
     advance_rcv_nxt(h, tx.high)
+    may_be_lost = tx.ambiguous and tx.fate == UNPROVEN
+    first_ack, max_cost = h.next_ack, h.cost + MAX_PASSED_COST
     while h.next_ack < len(acks) and acks[h.next_ack].number < h.rcv_nxt:
+        if may_be_lost and (h.cost > max_cost or h.next_ack - first_ack > MAX_SEARCH):
+            h.cost = np.inf
+            break
         _take_as_unexplained(h, acks[h.next_ack].number, acks[h.next_ack].unexplained_cost)
         consume_ack(h, acks)
     return kind

@@ -8,7 +8,7 @@ have acknowledged the block, too.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
 
 
 @compiled
@@ -32,7 +32,7 @@ def _is_reneged(original, end, segments):
     low = number[original]
     high = low + np.int64(segments.payload_len[original])
     sacked_by = NONE
-    for i in range(original + 1, end):
+    for i in range(original + 1, min(end, original + MAX_SEARCH)):
         if segments.downlink[i] or number[i] == NONE:
             continue
         if number[i] >= high:

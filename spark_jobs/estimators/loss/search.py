@@ -36,6 +36,12 @@ All of these fit the beam, so none needs the bound to stay in it.
 MAX_STEPS = 2048
 """Number of transmissions after which the best hypothesis decides, if several are left."""
 
+MAX_WORK = 1000
+"""Maximum number of comparisons for each transmission, with 4 MAX_STEPS transmissions to spare.
+
+Beyond it the first search keeps the best hypothesis only, and the second has no result.
+"""
+
 
 class Workspace(NamedTuple):
     """Memory of the search, reused for every connection."""
@@ -119,9 +125,10 @@ def _search(observation, path, plan, workspace, beam_width, lost):
     """Write the losses of the likeliest history of a connection's receiver to lost bool[n].
 
     beam_width: the number of hypotheses kept. Returns the history's cost and the unexplained part
-    of it.
+    of it; infinity if the search is given up (see MAX_WORK).
     """
     cost = unexplained_cost = 0.0
+    work, max_work = np.int64(0), MAX_WORK * (len(observation.transmissions) + 4 * MAX_STEPS)
     sent, feedback = observation.transmissions, observation.feedback
     beam, children = workspace.beam, workspace.children
     min_ack_delay, remainder, restart, acks_before = plan
@@ -155,6 +162,13 @@ def _search(observation, path, plan, workspace, beam_width, lost):
         for x in range(beam_size):
             receiver.explain_acks_before(beam[x], sent[k].ts + min_ack_delay, feedback.acks)
             child_count = _branch(x, sent[k], feedback, path, workspace, child_count)
+        for x in range(child_count):
+            work += beam_width + children[x].held_count
+            work += children[x].next_ack - beam[children[x].parent].next_ack
+        if work > max_work:
+            if beam_width == WIDE_BEAM:
+                return np.inf, np.inf
+            beam_width = np.int64(1)
         if child_count > MAX_WITHOUT_LOOKAHEAD:
             if k + 1 >= bounds_end:
                 bounds_end = k + 1 + lookahead.ROWS

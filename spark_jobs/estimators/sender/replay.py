@@ -36,6 +36,9 @@ from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 MIN_RTO_CHANGE = 1 / 32
 """Smallest relative change of the RTO that is recorded."""
 
+MAX_WORK = 1000
+"""Maximum number of segments looked at again for each one; beyond it nothing is known."""
+
 TRANSFER = np.dtype(
     [
         ("known", "?"),
@@ -175,6 +178,10 @@ def replay(segments, connections, servers, base_us, rto_settings, with_moments):
             servers[c].ids_exclusive,
         )
         _replay_with_best_rule((first[c], first[c + 1]), segments, workspace, context, out)
+        if workspace.sender[0].work > MAX_WORK * (first[c + 1] - first[c]):
+            workspace.written[:] = written_before
+            out.cause[first[c] : first[c + 1]] = out.spurious[first[c] : first[c + 1]] = 0
+            continue
         out.rto_values["connection"][written_before[0] : workspace.written[0]] = c
         out.rtt_samples["connection"][written_before[1] : workspace.written[1]] = c
         out.stalls["connection"][written_before[2] : workspace.written[2]] = c
@@ -247,7 +254,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
             down += 1
         while up < end and downlink[up]:
             up += 1
-        if down == end and up == end:
+        if (down == end and up == end) or sender.work > MAX_WORK * (end - begin):
             break
         is_ack = down == end
         if up < down < end:  # the ACK may reach the server after it sent the segment
@@ -411,6 +418,7 @@ def _retransmissions_first(down, up, end, segments, sender, clock):
                 ):
                     return True
         i += 1
+    sender.work += i - down
     return False
 
 

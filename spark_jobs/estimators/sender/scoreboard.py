@@ -186,6 +186,7 @@ def mark_sacked(sender, sent, low, high):
     newly_sacked, first_sent_at, original_arrived, highest = np.int64(0), NONE, False, NONE
     k = first_above(sender, sent, low)
     while k < sender.tail and sent[k].data_high <= high:
+        sender.work += 1
         segment = sent[k]
         if not segment.sacked and segment.low >= low:
             segment.sacked = True
@@ -231,6 +232,9 @@ def mark_head_lost(sender, sent):
 def mark_all_lost(sender, sent):
     """Mark all segments that are not sacked as lost, after an RTO expiry (RFC 6675, 5.1)."""
     for k in range(sender.head, sender.tail):
+        if sender.sacked_count + sender.lost_count == sender.tail - sender.head:
+            break
+        sender.work += 1
         if not sent[k].sacked and not sent[k].lost:
             sent[k].lost = True
             sender.lost_count += 1
@@ -240,8 +244,11 @@ def mark_all_lost(sender, sent):
 def clear_lost(sender, sent):
     """Mark no segment as lost: all is repaired, or the RTO expiry was spurious."""
     for k in range(sender.head, sender.tail):
+        if sender.lost_count == 0:
+            break
+        sender.work += 1
+        sender.lost_count -= sent[k].lost
         sent[k].lost = False
-    sender.lost_count = 0
 
 
 @inner
@@ -249,6 +256,7 @@ def retransmit(sender, sent, segment):
     """Record that a Segment is retransmitted."""
     k = first_above(sender, sent, segment.low)
     while k < sender.tail and sent[k].low < segment.high:
+        sender.work += 1
         sent[k].transmissions += 1
         sent[k].last_sent_at, sent[k].last_ts_val = segment.time, segment.ts_val
         if sent[k].flight:

@@ -33,7 +33,7 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.sender import scoreboard
 from spark_jobs.estimators.sender.state import NEVER
-from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.sequence import MAX_SEARCH, NONE
 from spark_jobs.estimators.tcp import DUP_THRESH
 
 (
@@ -219,8 +219,8 @@ def losses_in(stalls, segments, first, probability):
         stall, row = stalls[k], out[k]
         row.known = True
         run, arrived = np.int64(0), np.int64(0)
-        i = stall.ended_by - 1
-        while i >= first[stall.connection]:
+        begin = max(first[stall.connection], stall.ended_by - MAX_SEARCH)
+        for i in range(stall.ended_by - 1, begin - 1, -1):
             if segments.downlink[i] and segments.payload_len[i]:
                 if segments.number[i] + np.int64(segments.payload_len[i]) <= stall.low:
                     break
@@ -233,5 +233,4 @@ def losses_in(stalls, segments, first, probability):
                 else:
                     run = np.int64(0)
                     arrived += 1
-            i -= 1
     return out

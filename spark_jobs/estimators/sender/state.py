@@ -50,6 +50,7 @@ SENDER = np.dtype(
         ("inserted", "i8"),
         ("sacked_count", "i8"),
         ("lost_count", "i8"),
+        ("work", "i8"),
         ("highest_sacked", "i8"),
         ("latest_ip_id", "i8"),
         ("unseen_retransmissions", "i8"),
@@ -167,6 +168,7 @@ The scoreboard (see `scoreboard`):
   inserted                 segments added for data that Gi has not seen (see `transmissions`)
   sacked_count             segments in flight that SACK blocks reported
   lost_count               segments in flight that count as lost and were not retransmitted
+  work                     segments that were looked at again so far
   highest_sacked           highest sequence number that SACK blocks reported
   latest_ip_id             latest IP ID; -1: none yet
   unseen_retransmissions   missing IP IDs that count as retransmissions for now
@@ -307,7 +309,7 @@ def initialize(sender, context, timer_rule):
     sender.max_segment = 1
     sender.snd_una = sender.snd_nxt = sender.highest_sacked = NONE
     sender.recover = sender.tlp_end_seq = NONE
-    sender.head = sender.tail = sender.inserted = 0
+    sender.head = sender.tail = sender.inserted = sender.work = 0
     sender.sacked_count = sender.lost_count = sender.dup_acks = 0
     sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
     sender.state = OPEN

@@ -256,7 +256,8 @@ def _cause_of_retransmission(sender, sent, segment, clock):
             return RTO_EXPIRY
         if is_repeated and _is_due_since_partial_ack(sender, now, False, clock.jitter):
             return RTO_EXPIRY
-        if is_head and _is_late_repetition(sender, sent[k], now, answers_ack, clock):
+        is_in_flight = is_head and k < sender.tail
+        if is_in_flight and _is_late_repetition(sender, sent[k], now, answers_ack, clock):
             return RTO_EXPIRY
         if answers_ack and _is_recovery_by_duplicates(sender):
             return FAST
