@@ -19,7 +19,7 @@ NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Settings(NamedTuple):
-    """What the variables GISCOPE_... say; docs/operations.md describes them."""
+    """The values of the variables GISCOPE_..., which docs/operations.md describes."""
 
     first_day: date
     last_day: date | None

@@ -111,8 +111,10 @@ class Demo:
 
 LONGEST = (
     "zeek/test_rows.py",
+    "jobs/test_options.py",
     "jobs/test_forgetting.py",
     "jobs/test_removal.py",
+    "test_growth.py",
     "warehouse/test_object_store.py",
     "warehouse/test_iceberg_by_spark.py",
     "test_docs.py",
@@ -291,7 +293,10 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
-    """Run tasks one after the other, without processes of their own."""
+    """Run tasks and queries here, one after the other, without processes of their own.
+
+    A fork of a process with threads, those of an object store for example, may wait for ever.
+    """
 
     def run_here(task, items, on_done, on_killed):
         for number, item in enumerate(items):
@@ -300,6 +305,8 @@ def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
     patch.delenv("GISCOPE_MASTER", raising=False)
     patch.setattr("spark_jobs.engine.processes.run", run_here)
     patch.setattr("spark_jobs.engine.processes.compile_functions", lambda: None)
+    patch.setattr("spark_jobs.engine.queries.run_in_fork", lambda work, limits: work())
+    patch.setattr("spark_jobs.engine.queries.Answer.limit_process", lambda answer, limits: None)
 
 
 def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:

@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,8 @@ class Answer:
     def limit_process(self, limits: Limits) -> None:
         """Limit this process, from now on, to a query's memory and time. Call it in a fork.
 
-        A query is first interrupted. It then removes a file that it was writing.
+        Its time begins again. A query is first interrupted: it then removes a file that it was
+        writing.
         """
         limit_process(2 * limits.memory)
         if limits.seconds:
@@ -91,7 +92,8 @@ class Answer:
 def run_in_fork(work: Callable[[], int], limits: Limits) -> int:
     """Return the exit status of work(), which runs a query within limits in a fork.
 
-    Its clock, Ctrl-C or the end of this process end the fork at once, whatever it does.
+    Its clock, Ctrl-C or the end of this process end the fork at once, whatever it does. Call it
+    before threads run, whose locks a fork would inherit: those of an object store, for example.
 
     Raises UserError if a signal ends the fork, and KeyboardInterrupt.
     """
@@ -101,15 +103,18 @@ def run_in_fork(work: Callable[[], int], limits: Limits) -> int:
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+            if limits.seconds:
+                Clock(limits.seconds + GRACE_S).run()
             status = work()
         except Exception:
             traceback.print_exc()
         finally:
-            sys.stderr.flush()
+            with suppress(OSError):
+                sys.stderr.flush()
             os._exit(status)
     try:
         status = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
-    except KeyboardInterrupt:
+    except BaseException:  # Ctrl-C, for example
         os.kill(fork, signal.SIGKILL)
         os.waitpid(fork, 0)
         raise

@@ -45,8 +45,14 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
-from spark_jobs.estimators import sequence
-from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
+from spark_jobs.estimators.sequence import (
+    MAX_WORK,
+    NONE,
+    count_before,
+    first_above,
+    search_begin,
+    sequence_length,
+)
 
 LENGTH_CLASSES = 13
 """Number of classes of packet length, of 128 bytes each."""
@@ -102,7 +108,7 @@ def retransmitted_packets(segments, connections, packet_count):
     highest_so_far = np.empty(len(number), np.int64)
     for c in range(len(first) - 1):
         highest = acked = NONE
-        work = sequence.MAX_WORK * (first[c + 1] - first[c])
+        steps_left = MAX_WORK * (first[c + 1] - first[c])
         for i in range(first[c], first[c + 1]):
             if downlink[i] and number[i] != NONE:
                 start = number[i]
@@ -110,8 +116,8 @@ def retransmitted_packets(segments, connections, packet_count):
                 start = max(start, acked)
                 if start < min(end, highest):
                     begin = first_above(highest_so_far, first[c], i, start)
-                    begin = begin if work > 0 else max(begin, i - sequence.FEW)
-                    work -= i - begin
+                    begin = search_begin(begin, i, steps_left)
+                    steps_left -= i - begin
                     for j in range(begin, i):
                         if not downlink[j] or number[j] == NONE or number[j] >= end:
                             continue

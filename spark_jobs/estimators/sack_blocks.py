@@ -7,7 +7,7 @@ blocks with arbitrary numbers. Senders ignore them (RFC 2018, 5), and so do the 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, sequence_length, unwrap
+from spark_jobs.estimators.sequence import NONE, search_end, search_steps, sequence_length, unwrap
 from spark_jobs.estimators.tcp import RST, SYN
 from spark_jobs.estimators.window import FAR, NEAR
 
@@ -28,7 +28,7 @@ def filter_sack_blocks(segments, first):
         if not segments.sack_count[first[c] : first[c + 1]].any():
             continue
         lowest[:], highest[:], syn_seen[:] = NONE, NONE, False
-        any_valid = False
+        any_valid, steps_left = False, search_steps(first[c + 1] - first[c])
         for i in range(first[c], first[c + 1]):
             if segments.tcp_flags[i] & RST:
                 continue
@@ -47,7 +47,8 @@ def filter_sack_blocks(segments, first):
                 if segments.sack_count[i]:
                     low = lowest[1 - direction] if syn_seen[1 - direction] else other - FAR
                     span = i, first[c + 1]
-                    count[i] = _filter_blocks(segments, span, other, low, highest[1 - direction])
+                    high = highest[1 - direction]
+                    count[i] = _filter_blocks(segments, span, other, low, high, steps_left)
                     any_valid |= count[i] > 0
                     invalid[c] |= count[i] < segments.sack_count[i]
         invalid[c] &= not any_valid
@@ -55,14 +56,16 @@ def filter_sack_blocks(segments, first):
 
 
 @inner
-def _filter_blocks(segments, span, acked, lowest, highest):
+def _filter_blocks(segments, span, acked, lowest, highest, steps_left):
     """Return the number of valid edges of segment span[0]; span[1]: its connection's end."""
     offset, edges = segments.sack_at[span[0]], segments.sack_edges
     count = np.int64(0)
     for k in range(offset, offset + np.int64(segments.sack_count[span[0]]) - 1, 2):
         left, right = unwrap(edges[k], acked), unwrap(edges[k + 1], acked)
         is_block = lowest <= left < right and not left < acked < right
-        if is_block and (right <= highest or _may_be_unseen_data(segments, span, right, highest)):
+        if is_block and (
+            right <= highest or _may_be_unseen_data(segments, span, right, highest, steps_left)
+        ):
             edges[offset + count], edges[offset + count + 1] = edges[k], edges[k + 1]
             count += 2
     for k in range(offset + count, offset + np.int64(segments.sack_count[span[0]])):
@@ -71,7 +74,7 @@ def _filter_blocks(segments, span, acked, lowest, highest):
 
 
 @inner
-def _may_be_unseen_data(segments, span, right, highest):
+def _may_be_unseen_data(segments, span, right, highest, steps_left):
     """Return whether data up to `right`, above all data seen, can have been sent unseen.
 
     highest: end of the data seen. The data cannot have been sent if the sender continues below it.
@@ -79,7 +82,8 @@ def _may_be_unseen_data(segments, span, right, highest):
     if right - highest > NEAR:
         return False
     down = segments.downlink[span[0]]
-    for j in range(span[0] + 1, min(span[1], span[0] + MAX_SEARCH)):
+    for j in range(span[0] + 1, search_end(span[0] + 1, span[1], steps_left[0])):
+        steps_left[0] -= 1
         if segments.downlink[j] != down and segments.payload_len[j]:
             low = segments.up_number[j] if down else segments.number[j]
             if low != NONE and low + np.int64(segments.payload_len[j]) > highest:

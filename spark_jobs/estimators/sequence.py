@@ -8,11 +8,11 @@ from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 NONE = np.int64(np.iinfo(np.int64).min)
 """Value of a number that is not known: the smallest int64."""
 
-MAX_SEARCH, MAX_WORK, FEW = 4096, 300, 256
-"""Maximum numbers of packets that are searched, which bound the time per packet for any input.
+MAX_WORK, FEW = 300, 256
+"""Maximum numbers of packets that a search looks at. They bound the time per packet for any input.
 
-MAX_SEARCH: for a cause or a report. So many are in flight only if megabytes are.
-MAX_WORK, FEW: for earlier transmissions; after MAX_WORK a packet, on average, the last FEW.
+The searches of a connection look at MAX_WORK packets for each of its packets, on average. When they
+have done so, a search looks at no more than FEW.
 """
 
 
@@ -88,3 +88,24 @@ def first_above(values, lo, hi, limit):
         else:
             lo = middle + 1
     return lo
+
+
+@making
+def search_steps(packets):
+    """Return int64[1]: the number of packets that the searches of so many packets may look at.
+
+    Each search subtracts what it looked at.
+    """
+    return np.full(1, MAX_WORK * np.int64(packets))
+
+
+@inner
+def search_end(begin, end, steps_left):
+    """Return where a search from `begin` on ends: at `end`, or where too few steps are left."""
+    return min(end, begin + max(steps_left, FEW))
+
+
+@inner
+def search_begin(begin, end, steps_left):
+    """Return where a search from `end` back ends: at `begin`, or where too few steps are left."""
+    return max(begin, end - max(steps_left, FEW))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from command import giscope as run_giscope
-from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
+from conftest import CAPTURES, DAY, GISCOPE, NETWORKS_FILE, ROOT
 
 from spark_jobs import cli
 from spark_jobs.figures.tables import TABLES
@@ -385,15 +385,11 @@ def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
 
 
 def imported_modules(command: list[str], folder: Path) -> set[str]:
-    """Return the names of the modules that a command imports in a process of its own."""
-    code = "import sys; from spark_jobs.cli import main\n"
-    code += "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
-    code += "print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=folder
-    )
+    """Return the names of the modules that a command and its forks import."""
+    program = [sys.executable, "-X", "importtime", GISCOPE]
+    done = subprocess.run([*program, *command], capture_output=True, text=True, cwd=folder)
     assert done.stdout
-    return set(done.stderr.split())
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
 @pytest.mark.parametrize(

@@ -179,21 +179,23 @@ def test_marts_of_a_task_that_fails_stay_as_they_are(two, monkeypatch):
             raise RuntimeError("no marts")
         return make(staging, threads, memory_limit, batch)
 
-    monkeypatch.setattr(marts_job, "_write_marts", failing)
+    def run_and_fail():
+        with monkeypatch.context() as patch:
+            patch.setattr(marts_job, "_write_marts", failing)
+            done = two.run()
+        [line] = withheld(done)
+        assert line.startswith("giscope: withheld: all marts of bad on ")
+        assert done.returncode == 2
+
     flows = "select network, sum(flows) from table1_summary group by all order by all"
-    for expected in ([(GOOD, 1)], [(BAD, 1), (GOOD, 1)], [(BAD, 1), (GOOD, 2)]):
-        if len(expected) == 2:  # one run without a failure, then one with another capture
-            monkeypatch.setattr(marts_job, "_write_marts", make if expected[1][1] == 1 else failing)
-        if expected[-1][1] == 2:
-            put(
-                two.folder,
-                **dict.fromkeys((GOOD, BAD), REPORTS / "runs/snap-64-freebsd-syn.pcap.gz"),
-            )
-        done = two.run()
-        assert two.ask(flows) == expected
-        lines = withheld(done)
-        assert done.returncode == (2 if lines else 0)
-        assert all(line.startswith("giscope: withheld: all marts of bad on ") for line in lines)
+    run_and_fail()
+    assert two.ask(flows) == [(GOOD, 1)]
+    assert two.run().returncode == 0
+    assert two.ask(flows) == [(BAD, 1), (GOOD, 1)]
+    capture = REPORTS / "runs/snap-64-freebsd-syn.pcap.gz"
+    put(two.folder, **dict.fromkeys((GOOD, BAD), capture))
+    run_and_fail()
+    assert two.ask(flows) == [(BAD, 1), (GOOD, 2)]
 
 
 def test_a_section_that_fails_is_a_line_in_its_place(two, monkeypatch):
@@ -236,18 +238,23 @@ def test_an_examples_page_that_fails_is_a_line_in_its_place(two, monkeypatch):
     assert not [text for text in texts if "withheld" in text]
 
 
-def test_forget_depends_on_no_drawing_and_no_flows(two, monkeypatch):
+@pytest.mark.parametrize("command", ["forget", "purge"])
+def test_removal_depends_on_no_drawing_and_no_flows(two, monkeypatch, command):
     assert two.run().returncode == 0
     users = two.users(BAD)
     monkeypatch.setattr(plot_job, "write_examples", lambda *_: 1 / 0)
     monkeypatch.setattr("spark_jobs.report.build.write_report", lambda *_: 1 / 0)
     fail_flows(monkeypatch, BAD)
-    done = giscope("forget", *two.where, "--network", BAD, *users)
+    of_bad = [*two.where, "--network", BAD]
+    removal = [*of_bad, *users]
+    if command == "purge":
+        removal = ["--warehouse", two.root, "--network", BAD, "--before", "2100-01-01"]
+    done = giscope(command, *removal)
     assert "Traceback" not in done.stderr
     assert not (two.root / "report.html").exists()
     for table in ("packets", "flows", "examples", "table1_summary"):
         assert two.ask(f"from {table} where network = 'bad'") == [], table
-    again = giscope("forget", *two.where, "--network", BAD, *users)
+    again = giscope(command, *removal)
     assert "in progress" not in again.stderr
 
 

@@ -75,6 +75,14 @@ def test_a_query_without_end_is_stopped(tmp_path, form, query):
     assert 1 < ended.seconds < 15
 
 
+def fork_of(command: subprocess.Popen) -> psutil.Process:
+    """Return the process of the query, once the command has started it."""
+    while not (queries := psutil.Process(command.pid).children()):
+        assert command.poll() is None
+        time.sleep(0.1)
+    return queries[0]
+
+
 @pytest.mark.parametrize(
     ("ends", "number", "status"),
     [
@@ -86,15 +94,15 @@ def test_a_query_without_end_is_stopped(tmp_path, form, query):
 )
 def test_a_query_ends_at_once_with_its_command(tmp_path, ends, number, status):
     with subprocess.Popen(
-        [GISCOPE, "sql", "--warehouse", tmp_path, ONE_VALUE], start_new_session=True,
+        [GISCOPE, "sql", "--warehouse", tmp_path, "--time-limit", "60", ONE_VALUE],
+        start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)},
     ) as command:  # fmt: skip
-        while not (queries := psutil.Process(command.pid).children()):
-            time.sleep(0.1)
-        while sum(queries[0].cpu_times()[:2]) < 3:  # it computes
+        query = fork_of(command)
+        while sum(query.cpu_times()[:2]) < 3:  # it computes
             time.sleep(0.1)
         ends(command.pid, number)
-        printed = command.communicate(timeout=3)  # both have closed their ends
+        printed = command.communicate(timeout=15)  # both have closed their ends
     assert (command.returncode, *printed) == (status, b"", b"")
     if number == signal.SIGINT:
         assert list(tmp_path.iterdir()) == []
@@ -103,11 +111,10 @@ def test_a_query_ends_at_once_with_its_command(tmp_path, ends, number, status):
 def test_a_killed_query_is_reported_in_a_line(tmp_path):
     """By the kernel, for example, if the memory of a container is less than the limit."""
     with subprocess.Popen(
-        [GISCOPE, "sql", "--warehouse", tmp_path, ONE_VALUE], stderr=subprocess.PIPE, text=True
-    ) as command:
-        while not (queries := psutil.Process(command.pid).children()):
-            time.sleep(0.1)
-        queries[0].kill()
+        [GISCOPE, "sql", "--warehouse", tmp_path, "--time-limit", "60", ONE_VALUE],
+        stderr=subprocess.PIPE, text=True,
+    ) as command:  # fmt: skip
+        fork_of(command).kill()
         _, stderr = command.communicate(timeout=15)
     assert command.returncode == 2
     assert re.fullmatch("giscope: sql: stopped: SIGKILL ended it, .*--memory-limit.*\n", stderr)

@@ -40,7 +40,7 @@ from spark_jobs.estimators.loss.observation import (
 from spark_jobs.estimators.loss.order import prove_fates
 from spark_jobs.estimators.loss.queue_kind import drops_early
 from spark_jobs.estimators.records import Connections
-from spark_jobs.estimators.sequence import MAX_SEARCH
+from spark_jobs.estimators.sequence import MAX_WORK, search_begin, search_end
 
 PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
 """The three passes over a user's connections.
@@ -333,6 +333,7 @@ def _connection_max_rtt(observation, path, summary):
         return max_rtt
     min_ack_delay = receiver.min_ack_delay(path)
     missing, first, end = acks[0].number, 0, 0
+    steps_left = MAX_WORK * len(sent)
     for j in range(1, len(acks)):
         if acks[j].number <= missing:
             continue
@@ -340,7 +341,8 @@ def _connection_max_rtt(observation, path, summary):
             first += 1
         while end < len(sent) and sent[end].ts + min_ack_delay <= acks[j].ts:
             end += 1
-        for k in range(end - 1, max(first, end - MAX_SEARCH) - 1, -1):
+        for k in range(end - 1, search_begin(first, end, steps_left) - 1, -1):
+            steps_left -= 1
             if sent[k].low <= missing < sent[k].high:
                 max_rtt = max(max_rtt, acks[j].ts - sent[k].ts)
                 break
@@ -363,12 +365,14 @@ def _connection_base_rtt(observation, base_rtt):
     )
     min_rtt = base_rtt
     first, missing = 0, acks[0].number
+    steps_left = MAX_WORK * len(sent)
     for j in range(1, len(acks)):
         if acks[j].number <= missing:
             continue
         while first < len(sent) and highest_sent[first] <= missing:
             first += 1
-        for k in range(first, min(len(sent), first + MAX_SEARCH)):
+        for k in range(first, search_end(first, len(sent), steps_left)):
+            steps_left -= 1
             if sent[k].low <= missing < sent[k].high and sent[k].fate != LOST:
                 if 2 * (acks[j].ts - sent[k].ts) > base_rtt:
                     min_rtt = min(min_rtt, float(acks[j].ts - sent[k].ts))

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import inner
+from spark_jobs.compiled import inner, making
 from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.loss.evidence import (
     HOLE,
@@ -35,7 +35,13 @@ from spark_jobs.estimators.loss.evidence import (
     Detection,
     add_loss,
 )
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, sequence_length, unwrap
+from spark_jobs.estimators.sequence import (
+    NONE,
+    search_begin,
+    search_steps,
+    sequence_length,
+    unwrap,
+)
 from spark_jobs.estimators.tcp import DUP_THRESH, FIN, RST, SYN
 
 GAP = np.dtype(
@@ -168,7 +174,7 @@ def _fill_gap(gaps, ip_id, transmission):
             gap.late_old_data += 1
 
 
-@inner
+@making
 def explain_by_losses(gaps, losses, first_loss):
     """Count the absent IDs that losses explain, and return whether some losses have no absent ID.
 
@@ -176,12 +182,13 @@ def explain_by_losses(gaps, losses, first_loss):
     retransmissions; they are marked by NO_PACKET in shown_by.
     """
     unshown = False
+    steps_left = search_steps(gaps.size[0] + losses.size[0] - first_loss)
     for is_hole in (True, False):
         for k in range(first_loss, losses.size[0]):
             loss = losses.rows[k]
             if (loss.evidence == HOLE) != is_hole:
                 continue
-            gap_index = _gap_of_loss(gaps, loss, is_hole)
+            gap_index = _gap_of_loss(gaps, loss, is_hole, steps_left)
             if gap_index >= 0:
                 gaps.rows[gap_index].explained += loss.packets
             elif not is_hole:
@@ -202,14 +209,15 @@ def remove_unshown(losses, first_loss):
 
 
 @inner
-def _gap_of_loss(gaps, loss, is_hole):
+def _gap_of_loss(gaps, loss, is_hole, steps_left):
     """Return the index of the gap that a loss left, or -1.
 
     The gap lies before the packet that showed the loss. For new data it may lie before an earlier
     retransmission.
     """
     last = _last_gap_before(gaps, loss.shown_by)
-    for k in range(last, max(last - MAX_SEARCH, -1), -1):
+    for k in range(last, search_begin(0, last, steps_left[0]) - 1, -1):
+        steps_left[0] -= 1
         gap = gaps.rows[k]
         if gap.following < loss.shown_by and (not is_hole or gap.highest_sent != loss.shown_from):
             return -1
@@ -231,20 +239,24 @@ def _last_gap_before(gaps, segment):
     return k - 1
 
 
-@inner
+@making
 def classify(gaps, data_packets, span, segments, sender):
     """Classify the absent IDs of each gap, and return whether the IDs count this connection alone.
 
     data_packets: number of data packets seen; span: bounds of the connection's segments.
     """
     explained = unexplained = retransmissions = 0
+    steps_left = search_steps(span[1] - span[0])
     for k in range(gaps.size[0]):
         gap = gaps.rows[k]
         gap.retransmissions = gap.unexplained = 0
-        if gap.absent > gap.explained:
-            _explain_hole(gap, span[1], segments, sender)
-        if gap.absent > gap.explained:
-            _classify_gap(gap, span[0], segments, sender)
+        if steps_left[0] < 0:  # to explain this one would take too long
+            gap.unexplained = max(gap.absent - gap.explained, 0)
+        else:
+            if gap.absent > gap.explained:
+                _explain_hole(gap, span[1], segments, sender, steps_left)
+            if gap.absent > gap.explained:
+                _classify_gap(gap, span[0], segments, sender, steps_left)
         explained += gap.explained
         retransmissions += gap.retransmissions
         unexplained += gap.unexplained
@@ -255,15 +267,16 @@ def classify(gaps, data_packets, span, segments, sender):
 
 
 @inner
-def _explain_hole(gap, end, segments, sender):
+def _explain_hole(gap, end, segments, sender, steps_left):
     """Explain absent IDs by new data that was missing and is not among the losses.
 
     The capture dropped this data, or it was reordered. A single number is that of a FIN. end: end
     of the connection's segments.
     """
-    shown_by, end = gap.following, min(end, gap.following + MAX_SEARCH)
+    shown_by = gap.following
     while shown_by < end and not _implies_sent(shown_by, gap.highest_sent, segments):
         shown_by += 1
+    steps_left[0] -= shown_by - gap.following
     hole = segments.number[shown_by] - gap.highest_sent if shown_by < end else 0
     if hole > 0 and (shown_by == gap.following or hole == 1):
         pieces = -(-hole // sender.max_segment) - (gap.count - gap.absent - gap.late_old_data)
@@ -281,24 +294,25 @@ def _implies_sent(i, highest_sent, segments):
 
 
 @inner
-def _classify_gap(gap, begin, segments, sender):
+def _classify_gap(gap, begin, segments, sender, steps_left):
     """Classify the absent IDs of a gap that nothing else explains."""
-    following, begin = gap.following, max(begin, gap.preceding - MAX_SEARCH)
+    following = gap.following
     is_bare = segments.payload_len[following] == 0 and segments.tcp_flags[following] & FIN == 0
     unexplained = gap.absent - gap.explained
     if segments.probe[gap.preceding] or segments.probe[following]:
         gap.explained += unexplained  # the absent IDs are those of other probes
         return
-    acks = min(unexplained, max(_due_acks(gap, begin, segments, sender) - is_bare, 0))
+    acks = min(unexplained, max(_due_acks(gap, begin, segments, sender, steps_left) - is_bare, 0))
     gap.explained += acks
     unexplained -= acks
     if unexplained == 0:
         return
     around = _surroundings(gap, begin, segments, sender.sack)
+    steps_left[0] -= following - around.last_data
     in_flight = -(-(gap.highest_sent - around.acked) // sender.max_segment)
     if is_bare and unexplained > max(in_flight, 1) + 1:
         return  # another counter's ID: the connection is in TIME-WAIT
-    number = _retransmitted_number(gap, around, begin, segments, sender)
+    number = _retransmitted_number(gap, around, begin, segments, sender, steps_left)
     if number == NO_DATA:
         gap.explained += unexplained
     elif number == NONE:
@@ -308,7 +322,7 @@ def _classify_gap(gap, begin, segments, sender):
 
 
 @inner
-def _retransmitted_number(gap, around, begin, segments, sender):
+def _retransmitted_number(gap, around, begin, segments, sender, steps_left):
     """Return the number of the data that was sent in a gap.
 
     NO_DATA: it was a FIN or an ACK. NONE: the sender had no reason to send any.
@@ -333,11 +347,15 @@ def _retransmitted_number(gap, around, begin, segments, sender):
         return gap.highest_sent
     if went_back and around.acked <= end and (start != end or around.max_silence <= wait):
         if around.highest_acked >= end or around.max_silence <= wait:
-            return _first_unsacked(end, gap, begin, segments)
+            return _first_unsacked(end, gap, begin, segments, steps_left)
     if start == gap.highest_sent and around.since_last_ack > wait and not has_dup_acks:
         return start if length > 0 else NO_DATA
     if around.max_silence > wait:
-        if sender.sack and not has_dup_acks and not _was_loss_probe(around, begin, segments, wait):
+        if (
+            sender.sack
+            and not has_dup_acks
+            and not _was_loss_probe(around, begin, segments, wait, steps_left)
+        ):
             carries_data = segments.number[around.last_data] < gap.data_end
             if gap.highest_sent > gap.data_end and (
                 _end_number(around.last_data, segments) <= gap.data_end or not carries_data
@@ -349,16 +367,16 @@ def _retransmitted_number(gap, around, begin, segments, sender):
         return around.last_dup_ack
     if start < gap.data_end:
         return start
-    retransmitted = _last_retransmission(around, begin, segments, wait)
+    retransmitted = _last_retransmission(around, begin, segments, wait, steps_left)
     return (
-        _first_unsacked(max(retransmitted, around.acked), gap, begin, segments)
+        _first_unsacked(max(retransmitted, around.acked), gap, begin, segments, steps_left)
         if retransmitted != NONE
         else NONE
     )
 
 
 @inner
-def _last_retransmission(around, begin, segments, wait):
+def _last_retransmission(around, begin, segments, wait, steps_left):
     """Return the number after the last retransmission before the data sent last, or NONE.
 
     Only retransmissions within `wait` (µs) before this data count.
@@ -368,6 +386,7 @@ def _last_retransmission(around, begin, segments, wait):
     i = last_data
     while i > begin and ts[last_data] - ts[i] <= wait:
         i -= 1
+    steps_left[0] -= last_data - i
     highest = retransmitted = NONE
     highest_id = np.int64(0)
     while i < last_data:
@@ -382,7 +401,7 @@ def _last_retransmission(around, begin, segments, wait):
 
 
 @inner
-def _was_loss_probe(around, begin, segments, wait):
+def _was_loss_probe(around, begin, segments, wait, steps_left):
     """Return whether the data sent last was a loss probe.
 
     A loss probe is a retransmission of the last segment, or new data after a silence (RFC 8985,
@@ -395,6 +414,7 @@ def _was_loss_probe(around, begin, segments, wait):
     while earlier >= begin and not _has_data_or_fin(earlier, segments):
         ack_between |= not downlink[earlier] and NONE < number[earlier] < around.acked
         earlier -= 1
+    steps_left[0] -= last_data - earlier
     if earlier < begin:
         return False
     is_retransmission = _end_number(earlier, segments) >= _end_number(last_data, segments)
@@ -420,7 +440,7 @@ def _end_number(i, segments):
 
 
 @inner
-def _first_unsacked(number, gap, begin, segments):
+def _first_unsacked(number, gap, begin, segments, steps_left):
     """Return the first number from `number` on that the last ACK before a gap's end did not report.
 
     NO_DATA: it reported all data.
@@ -428,6 +448,7 @@ def _first_unsacked(number, gap, begin, segments):
     i = gap.following - 1
     while i > begin and (segments.downlink[i] or segments.number[i] == NONE):
         i -= 1
+    steps_left[0] -= gap.following - i
     at, count = segments.sack_at[i], np.int64(segments.sack_count[i])
     for _ in range(count // 2):
         for k in range(at, at + count - 1, 2):
@@ -479,7 +500,7 @@ def _surroundings(gap, begin, segments, sack):
 
 
 @inner
-def _due_acks(gap, begin, segments, sender):
+def _due_acks(gap, begin, segments, sender, steps_left):
     """Return the number of ACKs without data that the server had to send in a gap."""
     ts, flags, up_number = segments.ts, segments.tcp_flags, segments.up_number
     preceding, following = gap.preceding, gap.following
@@ -502,6 +523,7 @@ def _due_acks(gap, begin, segments, sender):
             delay = max_delay if is_retransmission else min_delay
             due += last_bare_at < earliest_answer <= ts[following] and ts[preceding] < ts[i] + delay
         i -= 1
+    steps_left[0] -= following - i
     return due
 
 

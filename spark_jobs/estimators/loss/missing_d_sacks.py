@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
+from spark_jobs.estimators.sequence import NONE, search_begin, search_end, search_steps, unwrap
 
 
 @compiled
@@ -24,12 +24,15 @@ def lacks_d_sack(segments, connections, base_us, retransmissions):
     """
     sends_d_sacks = _users_with_d_sacks(segments, connections)
     out = np.zeros(len(retransmissions), np.bool_)
+    connection, steps_left = -1, search_steps(0)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        begin, end = connections.first[c], connections.first[c + 1]
+        if c != connection:
+            connection, steps_left = c, search_steps(end - begin)
         if connections.sack[c] and sends_d_sacks[connections.user[c]]:
-            begin, end = connections.first[c], connections.first[c + 1]
             out[k] = not has_earlier_transmission_arrived(
-                retransmissions[k], begin, end, segments, base_us[c]
+                retransmissions[k], begin, end, segments, base_us[c], steps_left
             )
     return out
 
@@ -59,22 +62,24 @@ def _d_sack_start(i, segments):
 
 
 @inner
-def has_earlier_transmission_arrived(retransmission, begin, end, segments, base_us):
+def has_earlier_transmission_arrived(retransmission, begin, end, segments, base_us, steps_left):
     """Return whether an earlier transmission of a retransmission's data is known to have arrived.
 
-    The connection's segments are begin to end.
+    The connection's segments are begin to end; steps_left: see `sequence.search_steps`.
     """
-    begin, end = max(begin, retransmission - MAX_SEARCH), min(end, retransmission + MAX_SEARCH)
+    begin = search_begin(begin, retransmission, steps_left[0])
     ts, number = segments.ts, segments.number
     low = number[retransmission]
     high = low + np.int64(segments.payload_len[retransmission])
     i = retransmission - 1
     while i > begin and (segments.downlink[i] or number[i] == NONE):
         i -= 1
+    steps_left[0] -= retransmission - i
     if not segments.downlink[i] and number[i] >= high:
         return True
     acked = False
-    for i in range(retransmission + 1, end):
+    for i in range(retransmission + 1, search_end(retransmission + 1, end, steps_left[0])):
+        steps_left[0] -= 1
         if segments.downlink[i] or number[i] == NONE:
             continue
         if low <= _d_sack_start(i, segments) < high:

@@ -5,10 +5,17 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import inner, making
-from spark_jobs.estimators import ip_ids, sequence
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.loss import costs
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
+from spark_jobs.estimators.sequence import (
+    MAX_WORK,
+    NONE,
+    first_above,
+    search_begin,
+    sequence_length,
+    unwrap,
+)
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 UNPROVEN, LOST, ARRIVED = 0, 1, 2
@@ -265,7 +272,7 @@ def _read_connection(connection, segments, connections, packets, out, original):
     n = m = 0
     highest = highest_ack = NONE
     newest_ts_val = np.uint32(0)
-    work = sequence.MAX_WORK * (connections.first[connection + 1] - connections.first[connection])
+    steps_left = MAX_WORK * (connections.first[connection + 1] - connections.first[connection])
     for i in range(connections.first[connection], connections.first[connection + 1]):
         if number[i] == NONE:
             continue
@@ -290,8 +297,8 @@ def _read_connection(connection, segments, connections, packets, out, original):
         tx.size = packets.downlink_bytes_before[packet + 1] - packets.downlink_bytes_before[packet]
         if highest != NONE and tx.low < min(tx.high, highest):
             begin = first_above(highest_sent, 0, n, tx.low)
-            begin = begin if work > 0 else max(begin, n - sequence.FEW)
-            work -= n - begin
+            begin = search_begin(begin, n, steps_left)
+            steps_left -= n - begin
             for k in range(begin, n):
                 if max(tx.low, sent[k].low) < min(tx.high, sent[k].high):
                     sent[k].ambiguous = tx.ambiguous = True

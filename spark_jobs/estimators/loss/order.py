@@ -20,7 +20,7 @@ from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss.costs import UNEXPLAINED_DUP_ACK
 from spark_jobs.estimators.loss.observation import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, first_above, unwrap
+from spark_jobs.estimators.sequence import NONE, first_above, search_end, search_steps, unwrap
 
 MAX_SACK_BLOCKS = 4
 """Maximum number of SACK blocks in a segment (RFC 2018, 3)."""
@@ -57,29 +57,32 @@ def prove_fates(observation, min_ack_delay):
     """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     cause_end, highest_ack = _ack_bounds(sent, observation.feedback.acks, min_ack_delay)
-    first_report = _first_reports(observation, highest_ack)
+    steps_left = search_steps(len(sent) + len(cause_end))
+    first_report = _first_reports(observation, highest_ack, steps_left)
     d_sack_count = np.empty(len(sent), np.int64)
     max_rtt, last_arrived = np.int64(0), np.int64(-1)
     _prove_reported_before_retransmission(
-        sent, highest_sent, observation.feedback.acks, first_report
+        sent, highest_sent, observation.feedback.acks, first_report, steps_left
     )
     for _ in range(ROUNDS):
         highest_arrived = highest_arrived_before(sent)
-        rtt, last_arrived = _prove_once(observation, first_report, cause_end, highest_arrived)
+        rtt, last_arrived = _prove_once(
+            observation, first_report, cause_end, highest_arrived, steps_left
+        )
         max_rtt = max(max_rtt, rtt)
-        _prove_sole_candidates(sent, highest_sent, first_report, cause_end)
+        _prove_sole_candidates(sent, highest_sent, first_report, cause_end, steps_left)
         if observation.feedback.sack_permitted:
-            _prove_d_sacked(observation, cause_end, d_sack_count)
-    _mark_last_candidates(sent, first_report, cause_end)
+            _prove_d_sacked(observation, cause_end, d_sack_count, steps_left)
+    _mark_last_candidates(sent, first_report, cause_end, steps_left)
     return max_rtt, last_arrived
 
 
 @inner
-def _prove_once(observation, first_report, cause_end, highest_arrived):
+def _prove_once(observation, first_report, cause_end, highest_arrived, steps_left):
     """Prove fates in one round, ACK by ACK; return values as in `prove_fates`.
 
     cause_end: see `_ack_bounds`; first_report: see `_first_reports`; highest_arrived: see
-    `highest_arrived_before`.
+    `highest_arrived_before`; steps_left: see `search_steps`.
     """
     sent, highest_sent, acks = (
         observation.transmissions,
@@ -99,7 +102,9 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
         if number > missing:
             # No transmission before first_missing has the byte that was missing.
             begin = max(first_missing, last_arrived + 1)
-            cause, is_sole = _cause_of_advance(sent, acks[j], missing, begin, cause_end[j])
+            cause, is_sole = _cause_of_advance(
+                sent, acks[j], missing, begin, cause_end[j], steps_left
+            )
             missing, first_other = number, 0
             first_missing = _first_beyond(highest_sent, first_missing, number)
             begin = first_missing
@@ -112,7 +117,7 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
         elif number == missing and acks[j].unexplained_cost >= UNEXPLAINED_DUP_ACK:
             begin = max(first_other, last_arrived + 1)
             cause, first_other = _cause_of_duplicate(
-                sent, highest_sent, acks[j], highest_reported, begin, cause_end[j]
+                sent, highest_sent, acks[j], highest_reported, (begin, cause_end[j]), steps_left
             )
             if cause >= 0 and sent[cause].high == acks[j].block_high > highest_reported:
                 newest_reported, newest_report = cause, j
@@ -121,8 +126,10 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
         else:
             continue
         highest_reported = max(highest_reported, number, acks[j].block_high)
-        is_near = 0 <= cause <= begin + MAX_SEARCH
-        if not is_near or _includes_unambiguous(sent, number, begin, cause):
+        if cause < 0 or search_end(begin, cause, steps_left[0]) < cause:
+            continue
+        steps_left[0] -= max(cause - begin, 0)
+        if _includes_unambiguous(sent, number, begin, cause):
             continue
         for k in range(begin, cause):
             tx = sent[k]
@@ -245,7 +252,7 @@ def _ack_bounds(sent, acks, min_ack_delay):
 
 
 @making
-def _first_reports(observation, highest_ack):
+def _first_reports(observation, highest_ack, steps_left):
     """Return the first ACK that reports that each transmission's whole range arrived, int64[n].
 
     The ACK reports the range by its number or by a SACK block. The index is len(acks) if no ACK
@@ -255,7 +262,7 @@ def _first_reports(observation, highest_ack):
     sent, highest_sent = observation.transmissions, observation.highest_sent
     first_report = _reports_by_number(sent, highest_ack)
     if observation.feedback.sack_permitted:
-        _report_by_block(observation, first_report)
+        _report_by_block(observation, first_report, steps_left)
     for k in range(len(sent)):
         if sent[k].ambiguous:
             twin = first_above(highest_sent, 0, len(sent), sent[k].low)
@@ -284,7 +291,7 @@ def _reports_by_number(sent, highest_ack):
 
 
 @making
-def _report_by_block(observation, first_report):
+def _report_by_block(observation, first_report, steps_left):
     """Lower first_report to the first ACK with a transmission's range in a SACK block.
 
     Only ambiguous transmissions are looked at. Those that were reported are passed over later.
@@ -300,7 +307,8 @@ def _report_by_block(observation, first_report):
             low = unwrap(sack_edges[edge], acks[j].number)
             high = unwrap(sack_edges[edge + 1], acks[j].number)
             x = _first_open(following, _first_from(order, low, sent))
-            for _ in range(MAX_SEARCH):
+            for _ in range(search_end(0, len(order) + 1, steps_left[0])):
+                steps_left[0] -= 1
                 if x == len(order) or sent[order[x]].low >= high:
                     break
                 k = order[x]
@@ -337,7 +345,7 @@ def _first_from(order, low, sent):
 
 
 @inner
-def _cause_of_advance(sent, ack, missing, begin, cause_end):
+def _cause_of_advance(sent, ack, missing, begin, cause_end, steps_left):
     """Return the earliest transmission in [begin, cause_end) that may have brought byte `missing`.
 
     Also returns whether it is the only one. The transmission is -1 if there is none. If one has the
@@ -347,8 +355,9 @@ def _cause_of_advance(sent, ack, missing, begin, cause_end):
         if by_timestamp and not ack.has_ts:
             continue
         cause, is_sole = -1, False
-        search_end = min(cause_end, begin + MAX_SEARCH)
-        for k in range(begin, search_end):
+        end = search_end(begin, cause_end, steps_left[0])
+        for k in range(begin, end):
+            steps_left[0] -= 1
             tx = sent[k]
             if tx.fate == LOST or not tx.low <= missing < tx.high:
                 continue
@@ -361,23 +370,26 @@ def _cause_of_advance(sent, ack, missing, begin, cause_end):
             if not tx.ambiguous:
                 break
         if cause >= 0:
-            return cause, is_sole and (search_end == cause_end or not sent[cause].ambiguous)
+            return cause, is_sole and (end == cause_end or not sent[cause].ambiguous)
     return -1, False
 
 
 @inner
-def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, begin, cause_end):
+def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, candidates, steps_left):
     """Return the earliest transmission of another byte that may have caused a duplicate ACK, or -1.
 
+    candidates: the first transmission that may have caused it, and the one after the last.
     If a SACK block ends beyond all data reported before, the transmission that ends there is the
     cause. The second value is the first transmission of another byte, whatever the SACK block says.
     """
+    begin, cause_end = candidates
     if ack.block_high > max(ack.block_low, highest_reported):
         k = first_above(highest_sent, 0, len(highest_sent), ack.block_high - 1)
         if begin <= k < cause_end and sent[k].high == ack.block_high and sent[k].fate != LOST:
             return k, begin
-    first_other = -1
-    for k in range(begin, min(cause_end, begin + MAX_SEARCH)):
+    first_other, end = -1, search_end(begin, cause_end, steps_left[0])
+    for k in range(begin, end):
+        steps_left[0] -= 1
         tx = sent[k]
         if tx.fate == LOST or tx.low == tx.high or tx.low <= ack.number < tx.high:
             continue
@@ -387,11 +399,11 @@ def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, begin, cause_
         ):
             continue
         return k, first_other
-    return -1, first_other if first_other >= 0 else min(cause_end, begin + MAX_SEARCH)
+    return -1, first_other if first_other >= 0 else end
 
 
 @inner
-def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
+def _prove_sole_candidates(sent, highest_sent, first_report, cause_end, steps_left):
     """Set transmissions to ARRIVED that alone can have brought what was reported."""
     n, m = len(sent), len(cause_end)
     for k in range(n):
@@ -402,8 +414,10 @@ def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
         if j == m or k >= cause_end[j]:
             continue
         first = first_above(highest_sent, 0, n, tx.low)
-        is_sole = cause_end[j] - first <= MAX_SEARCH
-        for i in range(first, min(cause_end[j], first + MAX_SEARCH)):
+        end = search_end(first, cause_end[j], steps_left[0])
+        is_sole = end == cause_end[j]
+        for i in range(first, end):
+            steps_left[0] -= 1
             other = sent[i]
             if i != k and other.fate != LOST and other.low < tx.high and tx.low < other.high:
                 is_sole = False
@@ -413,7 +427,7 @@ def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
 
 
 @inner
-def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report):
+def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report, steps_left):
     """Set transmissions to ARRIVED whose data was reported before it was retransmitted.
 
     Later data may have overtaken them on the access side. Order alone would take them as lost.
@@ -426,17 +440,20 @@ def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report
         reported_ts = acks[first_report[k]].ts
         is_sole = tx.ts <= reported_ts
         first = first_above(highest_sent, 0, n, tx.low)
-        for i in range(first, n):
+        end = search_end(first, n, steps_left[0])
+        for i in range(first, end):
             if not is_sole or sent[i].ts > reported_ts:
                 break
+            steps_left[0] -= 1
             is_sole = i == k or sent[i].high <= tx.low or tx.high <= sent[i].low
-            is_sole &= i < first + MAX_SEARCH
+        else:
+            is_sole &= end == n
         if is_sole:
             tx.fate = ARRIVED
 
 
 @inner
-def _prove_d_sacked(observation, cause_end, d_sack_count):
+def _prove_d_sacked(observation, cause_end, d_sack_count, steps_left):
     """Set transmissions to ARRIVED if D-SACKs report that all transmissions of their data arrived.
 
     This is so if no more transmissions of the data have passed Gi than the D-SACKs (RFC 2883)
@@ -454,8 +471,9 @@ def _prove_d_sacked(observation, cause_end, d_sack_count):
         ):
             continue
         first = first_above(highest_sent, 0, n, low)
-        if first == n or cause_end[j] - first > MAX_SEARCH:
+        if first == n or search_end(first, cause_end[j], steps_left[0]) < cause_end[j]:
             continue
+        steps_left[0] -= max(cause_end[j] - first, 0)
         d_sack_count[first] += 1
         candidates = 0
         for k in range(first, cause_end[j]):
@@ -469,7 +487,7 @@ def _prove_d_sacked(observation, cause_end, d_sack_count):
 
 
 @inner
-def _mark_last_candidates(sent, first_report, cause_end):
+def _mark_last_candidates(sent, first_report, cause_end, steps_left):
     """Set `last_candidate` of transmissions.
 
     It is set if no later transmission of the same data can have arrived before the data was
@@ -484,9 +502,10 @@ def _mark_last_candidates(sent, first_report, cause_end):
             or first_report[k] == len(cause_end)
         ):
             continue
-        end = cause_end[first_report[k]]
-        tx.last_candidate = k < end <= k + MAX_SEARCH
-        for i in range(k + 1, min(end, k + MAX_SEARCH)):
+        end = search_end(k, cause_end[first_report[k]], steps_left[0])
+        tx.last_candidate = k < end == cause_end[first_report[k]]
+        for i in range(k + 1, end):
+            steps_left[0] -= 1
             other = sent[i]
             if other.fate != LOST and other.low < tx.high and tx.low < other.high:
                 tx.last_candidate = False

@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss.missing_d_sacks import has_earlier_transmission_arrived
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE
+from spark_jobs.estimators.sequence import NONE, search_begin, search_end, search_steps
 
 ACCEPTED, UNKNOWN, DROPPED = range(3)
 PAWS_WINDOW = 1
@@ -29,27 +29,30 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
     access side (µs); retransmissions, originals: int64[K], indexes of Segments (-1: no original).
     """
     out = np.zeros(len(retransmissions), np.uint8)
+    connection, steps_left = -1, search_steps(0)
     for k in range(len(retransmissions)):
         if originals[k] < 0 or not segments.has_timestamps[originals[k]]:
             continue
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
         begin, end = connections.first[c], connections.first[c + 1]
-        verdict = _paws_verdict(originals[k], begin, end, segments, base_us[c])
+        if c != connection:
+            connection, steps_left = c, search_steps(end - begin)
+        verdict = _paws_verdict(originals[k], begin, end, segments, base_us[c], steps_left)
         if verdict != ACCEPTED and not has_earlier_transmission_arrived(
-            retransmissions[k], begin, end, segments, base_us[c]
+            retransmissions[k], begin, end, segments, base_us[c], steps_left
         ):
             out[k] = verdict
     return out
 
 
 @inner
-def _paws_verdict(original, begin, end, segments, base_us):
+def _paws_verdict(original, begin, end, segments, base_us, steps_left):
     """Return whether an ACK shows that an original was DROPPED.
 
-    The segments of its connection are begin to end. In the loop, min_newer is the least difference
-    to a newer timestamp that Gi saw after the original.
+    The segments of its connection are begin to end; steps_left: see `search_steps`. In the loop,
+    min_newer is the least difference to a newer timestamp that Gi saw after the original.
     """
-    begin, end = max(begin, original - MAX_SEARCH), min(end, original + MAX_SEARCH)
+    begin = search_begin(begin, original, steps_left[0])
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     low = number[original]
     high = low + np.int64(segments.payload_len[original])
@@ -58,7 +61,9 @@ def _paws_verdict(original, begin, end, segments, base_us):
     while previous_ack > begin and (downlink[previous_ack] or number[previous_ack] == NONE):
         previous_ack -= 1
     verdict, min_newer = ACCEPTED, np.int64(2**31)
-    for i in range(previous_ack, end):
+    steps_left[0] -= original - previous_ack
+    for i in range(previous_ack, search_end(original, end, steps_left[0])):
+        steps_left[0] -= 1
         if number[i] == NONE or not segments.has_timestamps[i]:
             continue
         if downlink[i]:

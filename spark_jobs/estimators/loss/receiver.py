@@ -37,12 +37,12 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
 from spark_jobs.estimators.loss.observation import ARRIVED, UNKNOWN, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
+from spark_jobs.estimators.sequence import NONE, unwrap
 
 MAX_HELD_RANGES = 256
 """Maximum number of out-of-order ranges in a hypothesis; if there are more, it drops the lowest."""
-MAX_PASSED_COST = 200.0
-"""Cost of the lower ACKs after an arrival from which on it is taken as impossible."""
+MAX_PASSED_ACKS, MAX_PASSED_COST = 4096, 200.0
+"""Maximum number of the lower ACKs after an arrival, and their cost; with more it is impossible."""
 MIN_ACK_DELAY_RTTS = 0.9
 """Minimum time from a transmission to its ACK (multiple of the user's base RTT)."""
 SEGMENTS_PER_ACK = 2
@@ -491,7 +491,7 @@ def _receive(h, tx, acks):
     may_be_lost = tx.ambiguous and tx.fate == UNPROVEN
     first_ack, max_cost = h.next_ack, h.cost + MAX_PASSED_COST
     while h.next_ack < len(acks) and acks[h.next_ack].number < h.rcv_nxt:
-        if may_be_lost and (h.cost > max_cost or h.next_ack - first_ack > MAX_SEARCH):
+        if may_be_lost and (h.cost > max_cost or h.next_ack - first_ack > MAX_PASSED_ACKS):
             h.cost = np.inf
             break
         _take_as_unexplained(h, acks[h.next_ack].number, acks[h.next_ack].unexplained_cost)

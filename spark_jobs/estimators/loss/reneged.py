@@ -8,7 +8,7 @@ have acknowledged the block, too.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE, unwrap
+from spark_jobs.estimators.sequence import NONE, search_end, search_steps, unwrap
 
 
 @compiled
@@ -19,20 +19,25 @@ def reneged(segments, connections, retransmissions, originals):
     indexes of Segments (-1: no original).
     """
     out = np.zeros(len(retransmissions), np.bool_)
+    connection, steps_left = -1, search_steps(0)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        end = connections.first[c + 1]
+        if c != connection:
+            connection, steps_left = c, search_steps(end - connections.first[c])
         if originals[k] >= 0 and connections.sack[c]:
-            out[k] = _is_reneged(originals[k], connections.first[c + 1], segments)
+            out[k] = _is_reneged(originals[k], end, segments, steps_left)
     return out
 
 
 @inner
-def _is_reneged(original, end, segments):
+def _is_reneged(original, end, segments, steps_left):
     number = segments.number
     low = number[original]
     high = low + np.int64(segments.payload_len[original])
     sacked_by = NONE
-    for i in range(original + 1, min(end, original + MAX_SEARCH)):
+    for i in range(original + 1, search_end(original + 1, end, steps_left[0])):
+        steps_left[0] -= 1
         if segments.downlink[i] or number[i] == NONE:
             continue
         if number[i] >= high:

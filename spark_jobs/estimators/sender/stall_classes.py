@@ -33,7 +33,7 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.sender import scoreboard
 from spark_jobs.estimators.sender.state import NEVER
-from spark_jobs.estimators.sequence import MAX_SEARCH, NONE
+from spark_jobs.estimators.sequence import MAX_WORK, NONE, search_begin
 from spark_jobs.estimators.tcp import DUP_THRESH
 
 (
@@ -209,18 +209,24 @@ def interruptions(stalls, losses, segments, connections, packets):
 
 @compiled
 def losses_in(stalls, segments, first, probability):
-    """Return STALL_LOSSES[S] of STALL[S].
+    """Return STALL_LOSSES[S] of STALL[S]; unknown if the searches of a connection take too long.
 
     segments: N Segments; first: int64[C + 1], where the segments of each connection begin;
     probability: float32[N], the probability that a segment was lost on the access side.
     """
     out = np.zeros(len(stalls), STALL_LOSSES)
+    connection, steps_left = np.int64(-1), np.int64(0)
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]
-        row.known = True
         run, arrived = np.int64(0), np.int64(0)
-        begin = max(first[stall.connection], stall.ended_by - MAX_SEARCH)
+        first_segment = first[stall.connection]
+        if stall.connection != connection:
+            connection = stall.connection
+            steps_left = MAX_WORK * (first[connection + 1] - first_segment)
+        begin = search_begin(first_segment, stall.ended_by, steps_left)
+        row.known = True
         for i in range(stall.ended_by - 1, begin - 1, -1):
+            steps_left -= 1
             if segments.downlink[i] and segments.payload_len[i]:
                 if segments.number[i] + np.int64(segments.payload_len[i]) <= stall.low:
                     break
@@ -233,4 +239,6 @@ def losses_in(stalls, segments, first, probability):
                 else:
                     run = np.int64(0)
                     arrived += 1
+        else:
+            row.known &= begin == first_segment
     return out
