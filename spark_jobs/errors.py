@@ -50,8 +50,9 @@ def in_a_line(error: BaseException) -> str:
         return printable(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}")
     if isinstance(error, OSError):
         return printable(str(error))
-    text = (str(error).splitlines() or [""])[0][:MAX_REASON]
-    return printable(f"{type(error).__name__}: {text}{_place(error)}")
+    lines = str(error).strip().splitlines() or [""]
+    text = lines[-1 if "Traceback" in lines[0] else 0]  # DuckDB quotes tracebacks of Python's
+    return printable(f"{type(error).__name__}: {text[:MAX_REASON]}{_place(error)}")
 
 
 def _place(error: BaseException) -> str:

@@ -345,5 +345,5 @@ def lines_of(capsys, *args: str) -> list[str]:
     with suppress(SystemExit):
         main([*args])
     lines = capsys.readouterr().err.splitlines()
-    assert all(line.startswith("giscope: ") and "Traceback" not in line for line in lines)
+    assert all(line.startswith("giscope: ") and "Traceback" not in line for line in lines), lines
     return lines
