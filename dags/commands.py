@@ -29,8 +29,8 @@ EXIT_WITH_REASON = 2
 NO_WAREHOUSE = "no such warehouse"
 """Part of that reason before the first day is published."""
 PREFIX = "giscope: "
-WITHHELD = "withheld: "
-"""Beginning of a reason about something that was withheld, while the rest was published."""
+ALL_ELSE = "everything else is done"
+"""The last reason of a command that withheld something, and published the rest."""
 ADMINISTRATOR = "admin"
 """Airflow's account that writes notes."""
 MAX_NOTE = 1000
@@ -59,13 +59,17 @@ class GiscopeOperator(BaseOperator):
         What the command withheld is in the task's note; the task succeeds, so that what it did
         publish is checked and shown.
         """
-        if reasons := self.run_command(self.arguments):
-            if not reasons[-1].startswith(WITHHELD):  # an error that ended the command comes last
-                sys.exit("; ".join(reasons))
-            write_note(context, "; ".join(r for r in reasons if r.startswith(WITHHELD)))
+        self.accept(self.run_command(self.arguments), context)
         for asset in self.outlets:
             changed = {"network": self.network, "date": context["ds"]}
             context["outlet_events"][asset].extra = changed
+
+    def accept(self, reasons: Sequence[str], context: Any) -> None:
+        """Write the reasons into the task's note if all else is done; fail with them otherwise."""
+        if reasons and reasons[-1] != ALL_ELSE:
+            sys.exit("; ".join(reasons))
+        if reasons:
+            write_note(context, "; ".join(reasons))
 
     def on_kill(self) -> None:
         """End the command."""
@@ -144,7 +148,7 @@ class CheckOperator(GiscopeOperator):
 
     def execute(self, context: Any) -> list[str]:
         """Return the reasons why days are held."""
-        return self.run_command(self.arguments)
+        return [reason for reason in self.run_command(self.arguments) if reason != ALL_ELSE]
 
 
 class PassedOperator(GiscopeOperator):
@@ -157,9 +161,14 @@ class PassedOperator(GiscopeOperator):
         self.reasons = reasons
 
     def execute(self, context: Any) -> None:
-        """Check the day again if any day is held."""
+        """Check the day again if any day is held, or could not be checked."""
         if self.reasons:
             super().execute(context)
+
+    def accept(self, reasons: Sequence[str], context: Any) -> None:
+        """Fail for any reason: a day that could not be checked has not passed."""
+        if reasons:
+            sys.exit("; ".join(reason for reason in reasons if reason != ALL_ELSE))
 
 
 class MaintainOperator(GiscopeOperator):
@@ -171,8 +180,7 @@ class MaintainOperator(GiscopeOperator):
             reasons = self.run_command(command)
             if any(NO_WAREHOUSE in reason for reason in reasons):
                 return
-            if reasons:
-                sys.exit("; ".join(reasons))
+            self.accept(reasons, context)
 
 
 class CompleteSensor(BaseSensorOperator):

@@ -32,6 +32,7 @@ from spark_jobs.cli_options import (
     day_option,
 )
 from spark_jobs.errors import (
+    ALL_ELSE,
     WITHHELD,
     UserError,
     printable,
@@ -999,8 +1000,10 @@ def main(args: list[str] | None = None) -> None:
 def _exit_status(command: Callable[[], int | None]) -> int:
     """Return the exit status of a command, whose errors are printed."""
     try:
-        status = command() or (2 if withheld_lines else 0)
+        status = command() or 0
         sys.stdout.flush()
+        if withheld_lines and not status:
+            return _print_error(ALL_ELSE)
     except typer.TyperException as error:
         return _print_error(error.format_message().replace(" Value error, ", " "))
     except BrokenPipeError:
@@ -1018,7 +1021,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         if message is None:
             raise
         return _print_error(message)
-    return status or 0
+    return status
 
 
 def _print_error(message: str) -> int:

@@ -6,6 +6,7 @@ goes on with the others, and exits with status 2.
 
 import errno
 import os
+import re
 import sys
 import traceback
 import unicodedata
@@ -17,9 +18,13 @@ withheld_lines: list[str] = []
 """The lines about what this command has withheld so far."""
 WITHHELD = "withheld: "
 """Beginning of a line about something that could not be made, beside others that were."""
-MAX_REASON = 300
-"""Maximum number of characters of an unexpected error's own text in a message."""
+ALL_ELSE = "everything else is done"
+"""The last line of a command that has withheld something."""
+OWN_WORDS = re.compile(r"[^\"'`\d]{,300}")
+"""The beginning of an unexpected error's text up to a value, which may be a subscriber's."""
 SOURCES = Path(__file__).resolve().parents[1]
+OS_ERROR = re.compile(r"OSError: \[Errno \d+\] (.*)")
+"""The error of a file in a Python traceback, which DuckDB quotes."""
 LINE_BREAKING = ("Cc", "Zl", "Zp")
 """Unicode categories of control characters and of line separators."""
 
@@ -50,9 +55,10 @@ def in_a_line(error: BaseException) -> str:
         return printable(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}")
     if isinstance(error, OSError):
         return printable(str(error))
-    lines = str(error).strip().splitlines() or [""]
-    text = lines[-1 if "Traceback" in lines[0] else 0]  # DuckDB quotes tracebacks of Python's
-    return printable(f"{type(error).__name__}: {text[:MAX_REASON]}{_place(error)}")
+    if quoted := OS_ERROR.search(str(error)):
+        return printable(quoted[1])
+    text = OWN_WORDS.match(str(error).strip().partition("\n")[0])[0].rstrip(" :,([{=")  # type: ignore[index]
+    return printable(f"{type(error).__name__}{f': {text}' if text else ''}{_place(error)}")
 
 
 def _place(error: BaseException) -> str:

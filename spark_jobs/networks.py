@@ -30,7 +30,7 @@ from spark_jobs.secret_files import read_small_file
 
 def _known_timezone(name: str) -> str:
     try:
-        if name.startswith(("localtime", "posix", "right/")):  # DuckDB has no such
+        if name.startswith(("localtime", "posix", "right/")):  # DuckDB does not know these
             raise ValueError
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:

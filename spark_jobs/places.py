@@ -38,7 +38,7 @@ from the role of the host or container.
 """
 ENDPOINT = re.compile(r"https?://(?:\[[\da-f:.]+\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:/[!-~]*)?", re.A)
 """The form of AWS_ENDPOINT_URL, with the port: another form makes obstore panic."""
-CREDENTIALS = (*("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"),)
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION")
 """The variables that a file may replace, such as AWS_ACCESS_KEY_ID_FILE."""
 
 NOT_REGULAR = "is not a regular file"

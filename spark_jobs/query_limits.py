@@ -53,7 +53,8 @@ class Limits:
         parsed_memory = float(size[1]) * UNITS[size[2].upper()] if size else math.nan
         if not PROCESS_BYTES / 2**4 <= parsed_memory <= MAX_MEMORY:
             raise UserError(
-                f"{MEMORY_VARIABLE}: {memory!r} is not a size from 64MiB to 1024TiB, as {MEMORY}"
+                f"{MEMORY_VARIABLE}: {memory!r} is not a size from 64MiB to 1024TiB, "
+                f"such as {MEMORY}"
             )
         return cls(parsed_seconds, int(parsed_memory))
 

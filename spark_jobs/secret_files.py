@@ -35,6 +35,6 @@ def secret_of(variable: str) -> str | None:
     value = os.environ.get(variable)
     if not value and (path := os.environ.get(f"{variable}_FILE")):
         value = read_small_file(Path(path)).strip()
-    if value and not value.isprintable():  # HTTP headers and PostgreSQL's protocol have no such
+    if value and not value.isprintable():  # not allowed in HTTP and PostgreSQL
         raise OSError(errno.EILSEQ, "has a control character or is not UTF-8", variable)
     return value or None

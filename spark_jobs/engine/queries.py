@@ -45,8 +45,8 @@ class Answer:
     def limit_process(self, limits: Limits) -> None:
         """Limit this process, from now on, to a query's memory and time. Call it in a fork.
 
-        Its time begins again. A query is first interrupted: it then removes a file that it was
-        writing.
+        The time limit starts again from now. A query is first interrupted: it then removes a file
+        that it was writing.
         """
         limit_process(2 * limits.memory)
         if limits.seconds:
@@ -109,14 +109,16 @@ def run_in_fork(work: Callable[[], int], limits: Limits) -> int:
         except Exception:
             traceback.print_exc()
         finally:
-            with suppress(OSError):
-                sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError):
+                    stream.flush()
             os._exit(status)
     try:
         status = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
     except BaseException:  # Ctrl-C, for example
-        os.kill(fork, signal.SIGKILL)
-        os.waitpid(fork, 0)
+        with suppress(ProcessLookupError, ChildProcessError):  # it has ended just now
+            os.kill(fork, signal.SIGKILL)
+            os.waitpid(fork, 0)
         raise
     if status == -signal.SIGINT:
         raise KeyboardInterrupt

@@ -144,10 +144,10 @@ def _run_by_spark(
     """Return task(item) for each item; each runs again alone if a worker was killed."""
     from spark_jobs.engine.spark import as_user_error, spark_session
 
-    context = spark_session().sparkContext
-    work = context.parallelize(items, len(items)).map(task)
     try:
         with as_user_error(label), ThreadPoolExecutor(1) as pool:
+            context = spark_session().sparkContext
+            work = context.parallelize(items, len(items)).map(task)
             job = pool.submit(_collect, context, work, label)
             while not job.done():
                 time.sleep(POLL_S)

@@ -115,14 +115,14 @@ def retransmitted_packets(segments, connections, packet_count):
                 end = start + sequence_length(tcp_flags[i], payload_len[i])
                 start = max(start, acked)
                 if start < min(end, highest):
-                    begin = first_above(highest_so_far, first[c], i, start)
-                    begin = search_begin(begin, i, steps_left)
+                    j = first_above(highest_so_far, first[c], i, start)
+                    begin = search_begin(j, i, steps_left)
                     steps_left -= i - begin
-                    for j in range(begin, i):
-                        if not downlink[j] or number[j] == NONE or number[j] >= end:
-                            continue
-                        if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:
-                            retransmitted[place[j]] = retransmitted[place[i]] = True
+                    while j < i:  # the first transmission of `start`, and those from `begin` on
+                        if downlink[j] and number[j] != NONE and number[j] < end:
+                            if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:
+                                retransmitted[place[j]] = retransmitted[place[i]] = True
+                        j = max(j + 1, begin)
                 highest = max(highest, end)
             elif number[i] != NONE:
                 acked = max(acked, number[i])

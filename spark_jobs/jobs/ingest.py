@@ -15,7 +15,7 @@ from spark_jobs.capture.files import has_log_name
 from spark_jobs.capture.plan import CaptureFile, plan_ingest
 from spark_jobs.capture.removal_filter import RemovalFilter
 from spark_jobs.engine.tasks import Failure, by_spark, run_tasks
-from spark_jobs.errors import UserError, in_a_line
+from spark_jobs.errors import in_a_line
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.publish_capture import (
     CaptureOutcome,
@@ -87,7 +87,7 @@ def _prepare_networks(warehouse: Warehouse, networks: Iterable[Network]) -> dict
             with warehouse.captures_locked(network.name):
                 replace_unkeyed_hashes(warehouse, network.name)
             load_exclusions(warehouse, network.name)  # fails without the key
-        except (UserError, OSError) as error:
+        except Exception as error:
             refusals[network.name] = in_a_line(error)
     return refusals
 

@@ -128,7 +128,8 @@ def _batches(warehouse: Warehouse, days: list[Day], workers: int) -> Iterator[Ba
     batch_bytes = 0
     max_days = min(MAX_BATCH_DAYS, -(-len(days) // workers))
     for day in days:
-        size = sum(path.stat().st_size for path in warehouse.files(FLOWS, *day))
+        files = warehouse.files(FLOWS, *day)
+        size = sum(path.stat().st_size for path in files if path.exists())  # a task reports others
         if batch and (batch_bytes + size > MAX_BATCH_BYTES or len(batch) == max_days):
             yield _batch(warehouse, batch)
             batch, batch_bytes = [], 0

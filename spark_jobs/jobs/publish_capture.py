@@ -16,7 +16,7 @@ from spark_jobs.capture.duplicate_captures import (
 from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.ingest_log import restage_log_row, stage_log_row
 from spark_jobs.capture.plan import CaptureFile
-from spark_jobs.errors import FullDiskError, UserError, in_a_line
+from spark_jobs.errors import FullDiskError, in_a_line
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
@@ -79,7 +79,7 @@ def publish_capture(
             return outcome
         except DuplicateCaptureError as reason:
             error, duplicate_of = str(reason), reason.duplicate_of
-        except (UserError, OSError) as reason:
+        except Exception as reason:
             error, outcome.disk_full = in_a_line(reason), isinstance(reason, FullDiskError)
     warehouse.remove_staged(read.files)
     outcome.facts = read.facts.without_rows(error, duplicate_of)

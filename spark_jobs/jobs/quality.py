@@ -18,7 +18,7 @@ from spark_jobs.errors import WITHHELD, UserError, withheld
 from spark_jobs.networks import Network
 from spark_jobs.quality.checks import Check, evaluate
 from spark_jobs.quality.measure import measure
-from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, QualityFacts
+from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, MadeFacts, QualityFacts
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
@@ -68,9 +68,9 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
     """Let a held day be published as it is now."""
     from spark_jobs.warehouse.files import read_rows
 
-    if failed := _flows_failed(warehouse, network.name, day):
+    if failed := _failed(warehouse, network.name, day):
         raise UserError(
-            f"{warehouse.root}: {network.name} {day} has no new flows to publish: {failed}; the "
+            f"{warehouse.root}: {network.name} {day} has nothing new to publish: {failed}; the "
             "next giscope run or giscope flows tries again"
         )
     verdict = _current_verdict(warehouse, network, day, _captures_by_day(warehouse, network.name))
@@ -111,8 +111,8 @@ def _current_verdict(
             is_current and warehouse.is_intact(published)
         ):
             return _verdict_from(published)
-    if failed := _flows_failed(warehouse, network.name, day):
-        checks = [Check(FAILED, 1, None, 0, f"{WITHHELD}flows: {failed}")]
+    if failed := _failed(warehouse, network.name, day):
+        checks = [Check(FAILED, 1, None, 0, f"{WITHHELD}{failed}")]
     else:
         checks = evaluate(measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
@@ -121,10 +121,14 @@ def _current_verdict(
     return Verdict(network.name, day, facts.findings, fresh=True)
 
 
-def _flows_failed(warehouse: Warehouse, network: str, day: date) -> str | None:
-    """Return the reason why the day's flows could not be made, if so (see jobs/flows.py)."""
-    published = warehouse.published(Unit.of_day("day", network, day))
-    return DayFacts.of(published).failed if published else None
+def _failed(warehouse: Warehouse, network: str, day: date) -> str | None:
+    """Return why the day's leases or flows could not be made, if so; flows read the leases."""
+    kinds: dict[str, type[DayFacts | MadeFacts]] = {"leases": MadeFacts, "day": DayFacts}
+    for kind, facts in kinds.items():
+        published = warehouse.published(Unit.of_day(kind, network, day))
+        if published and (reason := facts.of(published).failed):
+            return f"{'flows' if kind == 'day' else kind}: {reason}"
+    return None
 
 
 def _verdict_from(published: PublishedUnit) -> Verdict:
@@ -162,6 +166,6 @@ def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
 
 def _data_hash(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """Return a hash of the data that a verdict is about: the day's flows and captures."""
-    failed = _flows_failed(warehouse, network, day)
+    failed = _failed(warehouse, network, day)
     hashes = warehouse.content_hashes(FLOWS, network, day)
     return fingerprint(hashes, captures.get(day, []), *([failed] if failed else []))

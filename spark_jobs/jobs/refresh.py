@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-from spark_jobs.errors import withheld, withhold
+from spark_jobs.errors import in_a_line, withhold
 from spark_jobs.figures.names import PLOTS
 from spark_jobs.figures.tables import SHOWN
 from spark_jobs.jobs import flows, marts, plot, quality
@@ -44,7 +44,7 @@ def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str])
 def refresh_pages(warehouse: Warehouse) -> None:
     """Make the report and the pages of its examples again, if they exist and their data changed.
 
-    They are removed first: no page that could not be made shows what the tables have no more.
+    They are removed first, so that a page that cannot be made again does not show removed data.
     """
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
     inputs = fingerprint_inputs(warehouse)
@@ -60,9 +60,11 @@ def write_pages(warehouse: Warehouse) -> Path:
     if not _has_marts(warehouse):
         withhold("report", "nothing to show: no marts")
     else:
-        for write in (bring_up_to_date, plot.bring_up_to_date):
-            with withheld("pages"):
+        for name, write in (("report", bring_up_to_date), ("pages", plot.bring_up_to_date)):
+            try:
                 write(warehouse)
+            except Exception as error:  # also a full disk: a removal goes on, and makes room
+                withhold(name, in_a_line(error))
     return warehouse.root / REPORT
 
 

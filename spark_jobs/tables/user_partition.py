@@ -354,10 +354,10 @@ class UserPartition:
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_rtt_us = np.ascontiguousarray(at), self.base_rtt_us[self.connections.user]
         fate = dropped_by_paws(self.segments, self.connections, base_rtt_us, at, original)
-        reneged_data = reneged(self.segments, self.connections, at, original)
+        reneged_data, reneging_known = reneged(self.segments, self.connections, at, original)
         return (
             lost | (fate == DROPPED) | reneged_data,
-            decided & (fate != UNKNOWN) | reneged_data,
+            decided & (fate != UNKNOWN) & reneging_known | reneged_data,
         )
 
     @cached_property

@@ -163,10 +163,12 @@ class MadeFacts(Facts):
 
     - inputs: a hash of them
     - answer: the result, if the catalog keeps it (see Warehouse.cached_result)
+    - failed: the reason why they could not be made; what is published is of an earlier run
     """
 
     inputs: str | None = None
     answer: Any = None
+    failed: str | None = None
 
 
 class QualityFacts(Facts):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ MAX_CACHED_ROW_GROUPS = 6000
 A day of 288 captures in 16 user partitions has about as many.
 """
 _metadata_cache: dict[Path, pq.FileMetaData] = {}
+_metadata_lock = Lock()
 
 
 class RowGroup(NamedTuple):
@@ -160,13 +162,16 @@ def _metadata(path: Path) -> pq.FileMetaData:
 
     Each task reads a little of every file, so the metadata of the latest files are cached.
     """
-    found = _metadata_cache.pop(path, None) or read_metadata(path)
-    _metadata_cache[path] = found
-    while (
-        len(_metadata_cache) > 1
-        and sum(each.num_row_groups for each in _metadata_cache.values()) > MAX_CACHED_ROW_GROUPS
-    ):
-        del _metadata_cache[next(iter(_metadata_cache))]
+    found = _metadata_cache.get(path) or read_metadata(path)
+    with _metadata_lock:  # threads of `giscope serve` share the cache
+        _metadata_cache.pop(path, None)
+        _metadata_cache[path] = found
+        while (
+            len(_metadata_cache) > 1
+            and sum(each.num_row_groups for each in _metadata_cache.values())
+            > MAX_CACHED_ROW_GROUPS
+        ):
+            del _metadata_cache[next(iter(_metadata_cache))]
     return found
 
 

@@ -10,7 +10,9 @@ from zeek_logs import package_log, site_log
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
+import spark_jobs.jobs.leases as leases_job
 from schemas.zeek import ACCOUNTING_LOG
+from spark_jobs.jobs import quality
 
 HOUR = 3600
 ADDRESS = "10.64.0.1"
@@ -276,3 +278,22 @@ def test_subscriber_with_two_addresses_is_one_user(warehouse, network):
         message(NOON - 60, START, "a", "s2", address=other),
     )
     assert users(warehouse, network) == ["a", "a"]
+
+
+def test_a_day_whose_leases_fail_is_held_until_they_are_made(warehouse, network, monkeypatch):
+    """Its packets may belong to other subscribers than those of the last leases."""
+
+    def fail(paths, names):
+        raise ValueError(f"no lease of {ADDRESS}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leases_job, "_day_leases", fail)
+        put(warehouse, network, message(NOON, START, "a"), message(NOON + HOUR, STOP, "a"))
+        verdicts = {verdict.date: verdict for verdict in quality.check(warehouse, [network], DAY)}
+    [finding] = verdicts[DAY].findings
+    assert finding.startswith("withheld: leases: ValueError: no lease of (spark_jobs/")
+    assert leases(warehouse) == []
+    leases_job.update_leases(warehouse, [network])
+    assert leases(warehouse) == [("a", 0, 1)]
+    [verdict] = [v for v in quality.check(warehouse, [network], DAY) if v.date == DAY]
+    assert not any("withheld" in finding for finding in verdict.findings)

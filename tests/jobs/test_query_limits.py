@@ -222,7 +222,11 @@ def test_variables_set_the_limits_and_options_override_them(tmp_path):
         ("-1", MEMORY, "GISCOPE_QUERY_SECONDS: -1.0 is not"),
         ("nan", MEMORY, "GISCOPE_QUERY_SECONDS"),
         ("soon", MEMORY, "--time-limit"),
-        ("1", "much", "GISCOPE_QUERY_MEMORY: 'much' is not a size from 64MiB to 1024TiB, as 2GiB"),
+        (
+            "1",
+            "much",
+            "GISCOPE_QUERY_MEMORY: 'much' is not a size from 64MiB to 1024TiB, such as 2GiB",
+        ),
         ("1", "1KB", "GISCOPE_QUERY_MEMORY"),
         ("1", "80%", "GISCOPE_QUERY_MEMORY"),
     ],

@@ -4,7 +4,7 @@
 set -eu
 cd /srv/giscope/landing/.zeek
 umask 002 # the jobs, another user of Zeek's group, write into the folders of days, too
-before=$(cksum <subscribers.zeek) # of the file that Zeek reads, or of an earlier one: then it starts anew
+before=$(cksum <subscribers.zeek) # before Zeek reads it: if it changes later, Zeek starts anew
 zeek -b -C -O ZAM -i "$ZEEK_INTERFACE" giscope/bare.zeek ./subscribers.zeek \
     "GiScope::landing=/srv/giscope/landing/$ZEEK_NETWORK" &
 zeek=$!

@@ -296,14 +296,15 @@ def _read_connection(connection, segments, connections, packets, out, original):
         tx.packet = packet - user_begin
         tx.size = packets.downlink_bytes_before[packet + 1] - packets.downlink_bytes_before[packet]
         if highest != NONE and tx.low < min(tx.high, highest):
-            begin = first_above(highest_sent, 0, n, tx.low)
-            begin = search_begin(begin, n, steps_left)
+            k = first_above(highest_sent, 0, n, tx.low)
+            begin = search_begin(k, n, steps_left)
             steps_left -= n - begin
-            for k in range(begin, n):
+            while k < n:  # the first transmission of its first byte, and those from `begin` on
                 if max(tx.low, sent[k].low) < min(tx.high, sent[k].high):
                     sent[k].ambiguous = tx.ambiguous = True
                     if sent[k].has_data or not tx.has_data:  # no bare FIN is the original of data
                         original[i] = sent[k].segment
+                k = max(k + 1, begin)
         highest = max(highest, tx.high)
         highest_sent[n] = highest
         n += 1

@@ -24,7 +24,8 @@ PAWS_WINDOW = 1
 def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
     """Return uint8[K]: whether the mobile DROPPED or ACCEPTED the original of each retransmission.
 
-    The original is assumed to have arrived. UNKNOWN: it depends on the TCP stack. segments,
+    The original is assumed to have arrived. UNKNOWN: it depends on the TCP stack, or the searches
+    of the connection took too many steps. segments,
     connections: Segments and their Connections; base_us: float64[C], the user's base RTT on the
     access side (µs); retransmissions, originals: int64[K], indexes of Segments (-1: no original).
     """
@@ -42,6 +43,8 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
             retransmissions[k], begin, end, segments, base_us[c], steps_left
         ):
             out[k] = verdict
+        if steps_left[0] < 0:
+            out[k] = UNKNOWN
     return out
 
 

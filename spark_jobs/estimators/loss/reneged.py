@@ -13,12 +13,14 @@ from spark_jobs.estimators.sequence import NONE, search_end, search_steps, unwra
 
 @compiled
 def reneged(segments, connections, retransmissions, originals):
-    """Return bool[K]: whether the mobile reneged on the original of each retransmission.
+    """Return whether the mobile reneged on the original of each retransmission.
 
+    Returns two bool[K]. The second is whether this is known: that the connection's searches did not
+    take too many steps.
     segments, connections: Segments and their Connections; retransmissions, originals: int64[K],
     indexes of Segments (-1: no original).
     """
-    out = np.zeros(len(retransmissions), np.bool_)
+    out, known = np.zeros((2, len(retransmissions)), np.bool_)
     connection, steps_left = -1, search_steps(0)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
@@ -27,7 +29,8 @@ def reneged(segments, connections, retransmissions, originals):
             connection, steps_left = c, search_steps(end - connections.first[c])
         if originals[k] >= 0 and connections.sack[c]:
             out[k] = _is_reneged(originals[k], end, segments, steps_left)
-    return out
+        known[k] = out[k] or steps_left[0] >= 0
+    return out, known
 
 
 @inner

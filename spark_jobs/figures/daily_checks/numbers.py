@@ -1,12 +1,14 @@
 """The state of every day of a network: its checks, and whether its figures are shown."""
 
+from schemas.quality import FAILED
+
 HELD = "HELD"
 """Beginning of the states of held days."""
 DAYS_SQL = f"""
 with checked as (
     select network, date, bool_and(passed) as passed, max(released) as released,
         string_agg(finding, '; ' order by measure) filter (not passed) as findings
-    from quality where date is not null group by all
+    from quality where date is not null and not (passed and measure = '{FAILED}') group by all
 ), shown as (
     select distinct network, date from metrics
 ), known as (
