@@ -57,7 +57,7 @@ def in_a_line(error: BaseException) -> str:
         return printable(str(error))
     if quoted := OS_ERROR.search(str(error)):
         return printable(quoted[1])
-    text = OWN_WORDS.match(str(error).strip().partition("\n")[0])[0].rstrip(" :,([{=")  # type: ignore[index]
+    text = OWN_WORDS.match(str(error).strip().partition("\n")[0])[0].rstrip(" :,([{=-")  # type: ignore[index]
     return printable(f"{type(error).__name__}{f': {text}' if text else ''}{_place(error)}")
 
 

@@ -191,7 +191,7 @@ def explain_by_losses(gaps, losses, first_loss):
             gap_index = _gap_of_loss(gaps, loss, is_hole, steps_left)
             if gap_index >= 0:
                 gaps.rows[gap_index].explained += loss.packets
-            elif not is_hole:
+            elif not is_hole and steps_left[0] >= 0:
                 loss.shown_by = NO_PACKET
                 unshown = True
     return unshown

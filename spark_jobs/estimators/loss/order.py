@@ -137,7 +137,8 @@ def _prove_once(observation, first_report, cause_end, highest_arrived, steps_lef
                 if not _may_be_paws_rejected(tx, acks[j]):
                     tx.fate = LOST
         last_arrived = cause
-        if observation.feedback.sack_permitted and checked < last_arrived:
+        # Without steps left, reports may be missed.
+        if observation.feedback.sack_permitted and checked < last_arrived and steps_left[0] >= 0:
             _lose_unreported(sent, acks[j], first_report, checked, last_arrived, j)
             checked = last_arrived
     if newest_report >= 0 and not _is_retransmitted_before(
