@@ -125,7 +125,7 @@ def absent() -> Iterator[set[str]]:
 
 
 @pytest.fixture(scope="session")
-def stack(absent: set[str], demo: Demo) -> Iterator[Stack]:
+def stack(absent: set[str], whole_demo: Demo) -> Iterator[Stack]:
     """The deployment after `make up`, with the tests' key of the pseudonyms."""
     folder = CACHE / "checkout"
     shutil.rmtree(folder, ignore_errors=True)
@@ -264,10 +264,10 @@ def test_a_day_goes_from_the_captures_to_the_marts(stack, tmp_path):
     assert [row["network"] for row in published] == sorted(p.name for p in CAPTURES.iterdir())
 
 
-def sql_here(demo: Demo, query: str) -> str:
+def sql_here(whole_demo: Demo, query: str) -> str:
     """Return what `giscope sql` prints for the demo, in JSON."""
     program = Path(sys.executable).with_name("giscope")
-    where = ("--warehouse", demo.warehouse.root, "--format", "json")
+    where = ("--warehouse", whole_demo.warehouse.root, "--format", "json")
     return output_of(program, "sql", *where, query)
 
 
@@ -284,11 +284,11 @@ def keys_and_sums(rows: list[dict]) -> tuple[list[str], list[float]]:
     return [keys for keys, _ in parts], [value for _, sums in parts for value in sums]
 
 
-def test_marts_equal_those_of_the_command_line(stack, demo):
+def test_marts_equal_those_of_the_command_line(stack, whole_demo):
     compared = 0
     for mart in MARTS:
         query = f"select * from {mart.name}"
-        here, there = json.loads(sql_here(demo, query)), stack.sql(query)
+        here, there = json.loads(sql_here(whole_demo, query)), stack.sql(query)
         (keys, sums), (keys_here, sums_here) = keys_and_sums(there), keys_and_sums(here)
         assert keys == keys_here, mart.name
         assert sums == pytest.approx(sums_here, rel=1e-9), mart.name
@@ -487,7 +487,7 @@ def test_zeek_captures_from_an_interface_into_the_landing_folder(stack, link, tm
     say(f"Zeek landed {len(landed)} files in {day}; giscope ingest reads them")
 
 
-def test_a_warehouse_in_the_object_store(stack, demo, tmp_path):
+def test_a_warehouse_in_the_object_store(stack, whole_demo, tmp_path):
     stack.compose(*OF_ALL, "down", "--volumes")
     place = "s3://giscope/warehouse"
     stack.set(GISCOPE_WAREHOUSE=place)
@@ -497,7 +497,7 @@ def test_a_warehouse_in_the_object_store(stack, demo, tmp_path):
     totals = "count(*) as n, sum(ip_bytes_down) as bytes"
     query = f"select network, {totals} from flows group by 1 order by 1"
     command = ["giscope", "sql", "--warehouse", place, "--format", "json", query]
-    assert stack.inside("airflow-scheduler", *command) == sql_here(demo, query)
+    assert stack.inside("airflow-scheduler", *command) == sql_here(whole_demo, query)
 
 
 def test_nothing_is_left_after_down_with_volumes(stack):
