@@ -24,11 +24,12 @@ def filter_sack_blocks(segments, first):
     invalid = np.zeros(len(first) - 1, np.bool_)
     lowest, highest = np.empty(2, np.int64), np.empty(2, np.int64)
     syn_seen = np.empty(2, np.bool_)
+    steps_by_connection = search_steps(first)
     for c in range(len(invalid)):
         if not segments.sack_count[first[c] : first[c + 1]].any():
             continue
         lowest[:], highest[:], syn_seen[:] = NONE, NONE, False
-        any_valid, steps_left = False, search_steps(first[c + 1] - first[c])
+        any_valid, steps_left = False, steps_by_connection[c : c + 1]
         for i in range(first[c], first[c + 1]):
             if segments.tcp_flags[i] & RST:
                 continue

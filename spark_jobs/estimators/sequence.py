@@ -91,12 +91,12 @@ def first_above(values, lo, hi, limit):
 
 
 @making
-def search_steps(packets):
-    """Return int64[1]: the number of packets that the searches of so many packets may look at.
+def search_steps(first):
+    """Return int64[C]: the number of packets that the searches of each connection may look at.
 
-    Each search subtracts what it looked at.
+    Each search subtracts what it looked at. first: int64[C + 1], where the packets of each begin.
     """
-    return np.full(1, MAX_WORK * np.int64(packets))
+    return MAX_WORK * np.diff(first)
 
 
 @inner

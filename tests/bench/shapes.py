@@ -346,14 +346,20 @@ def only_acks(count: int) -> np.ndarray:
     return out
 
 
-@shape
-def only_duplicate_acks(count: int) -> np.ndarray:
-    """Ten segments, of which the first is lost, then duplicate ACKs for ever."""
+def ten_segments(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return all packets, the rest of them, and which are ACKs: after ten segments, of which the
+    first is lost, there are duplicate ACKs alone."""
     out, rest, i = opened(count)
     sent = i < 10
     send(rest, sent, i * MSS)
     acknowledge(rest, sent, 0 * i)
-    return out
+    return out, rest, ~sent
+
+
+@shape
+def only_duplicate_acks(count: int) -> np.ndarray:
+    """Ten segments, of which the first is lost, then duplicate ACKs for ever."""
+    return ten_segments(count)[0]
 
 
 @shape
@@ -509,12 +515,9 @@ def timestamps_that_jump(count: int) -> np.ndarray:
 @shape
 def blocks_above_all_data(count: int) -> np.ndarray:
     """ACKs with SACK blocks a little above all data that was sent, and nothing more is sent."""
-    out, rest, i = opened(count)
-    sent = i < 10
-    send(rest, sent, i * MSS)
-    acknowledge(rest, sent, 0 * i)
-    low = (20 + i % 1000) * MSS
-    block(rest, ~sent, 0, low, low + MSS)
+    out, rest, is_ack = ten_segments(count)
+    low = (20 + np.arange(len(rest)) % 1000) * MSS
+    block(rest, is_ack, 0, low, low + MSS)
     return out
 
 

@@ -36,9 +36,9 @@ from spark_jobs.estimators.loss.evidence import (
     add_loss,
 )
 from spark_jobs.estimators.sequence import (
+    MAX_WORK,
     NONE,
     search_begin,
-    search_steps,
     sequence_length,
     unwrap,
 )
@@ -182,7 +182,7 @@ def explain_by_losses(gaps, losses, first_loss):
     retransmissions; they are marked by NO_PACKET in shown_by.
     """
     unshown = False
-    steps_left = search_steps(gaps.size[0] + losses.size[0] - first_loss)
+    steps_left = np.full(1, MAX_WORK * (gaps.size[0] + losses.size[0] - first_loss))
     for is_hole in (True, False):
         for k in range(first_loss, losses.size[0]):
             loss = losses.rows[k]
@@ -246,7 +246,7 @@ def classify(gaps, data_packets, span, segments, sender):
     data_packets: number of data packets seen; span: bounds of the connection's segments.
     """
     explained = unexplained = retransmissions = 0
-    steps_left = search_steps(span[1] - span[0])
+    steps_left = np.full(1, MAX_WORK * (span[1] - span[0]))
     for k in range(gaps.size[0]):
         gap = gaps.rows[k]
         gap.retransmissions = gap.unexplained = 0

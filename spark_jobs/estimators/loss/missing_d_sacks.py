@@ -24,13 +24,12 @@ def lacks_d_sack(segments, connections, base_us, retransmissions):
     """
     sends_d_sacks = _users_with_d_sacks(segments, connections)
     out = np.zeros(len(retransmissions), np.bool_)
-    connection, steps_left = -1, search_steps(0)
+    steps_by_connection = search_steps(connections.first)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
-        begin, end = connections.first[c], connections.first[c + 1]
-        if c != connection:
-            connection, steps_left = c, search_steps(end - begin)
         if connections.sack[c] and sends_d_sacks[connections.user[c]]:
+            begin, end = connections.first[c], connections.first[c + 1]
+            steps_left = steps_by_connection[c : c + 1]
             out[k] = not has_earlier_transmission_arrived(
                 retransmissions[k], begin, end, segments, base_us[c], steps_left
             )

@@ -20,7 +20,7 @@ from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss.costs import UNEXPLAINED_DUP_ACK
 from spark_jobs.estimators.loss.observation import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sequence import NONE, first_above, search_end, search_steps, unwrap
+from spark_jobs.estimators.sequence import MAX_WORK, NONE, first_above, search_end, unwrap
 
 MAX_SACK_BLOCKS = 4
 """Maximum number of SACK blocks in a segment (RFC 2018, 3)."""
@@ -57,7 +57,7 @@ def prove_fates(observation, min_ack_delay):
     """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     cause_end, highest_ack = _ack_bounds(sent, observation.feedback.acks, min_ack_delay)
-    steps_left = search_steps(len(sent) + len(cause_end))
+    steps_left = np.full(1, MAX_WORK * (len(sent) + len(cause_end)))
     first_report = _first_reports(observation, highest_ack, steps_left)
     d_sack_count = np.empty(len(sent), np.int64)
     max_rtt, last_arrived = np.int64(0), np.int64(-1)
@@ -82,7 +82,7 @@ def _prove_once(observation, first_report, cause_end, highest_arrived, steps_lef
     """Prove fates in one round, ACK by ACK; return values as in `prove_fates`.
 
     cause_end: see `_ack_bounds`; first_report: see `_first_reports`; highest_arrived: see
-    `highest_arrived_before`; steps_left: see `search_steps`.
+    `highest_arrived_before`; steps_left: int64[1], see `sequence.search_steps`.
     """
     sent, highest_sent, acks = (
         observation.transmissions,
@@ -102,9 +102,8 @@ def _prove_once(observation, first_report, cause_end, highest_arrived, steps_lef
         if number > missing:
             # No transmission before first_missing has the byte that was missing.
             begin = max(first_missing, last_arrived + 1)
-            cause, is_sole = _cause_of_advance(
-                sent, acks[j], missing, begin, cause_end[j], steps_left
-            )
+            candidates = begin, cause_end[j]
+            cause, is_sole = _cause_of_advance(sent, acks[j], missing, candidates, steps_left)
             missing, first_other = number, 0
             first_missing = _first_beyond(highest_sent, first_missing, number)
             begin = first_missing
@@ -116,8 +115,9 @@ def _prove_once(observation, first_report, cause_end, highest_arrived, steps_lef
                     cause_end[j] = min(cause_end[j], cause + 1)
         elif number == missing and acks[j].unexplained_cost >= UNEXPLAINED_DUP_ACK:
             begin = max(first_other, last_arrived + 1)
+            candidates = begin, cause_end[j]
             cause, first_other = _cause_of_duplicate(
-                sent, highest_sent, acks[j], highest_reported, (begin, cause_end[j]), steps_left
+                sent, highest_sent, acks[j], highest_reported, candidates, steps_left
             )
             if cause >= 0 and sent[cause].high == acks[j].block_high > highest_reported:
                 newest_reported, newest_report = cause, j
@@ -346,12 +346,14 @@ def _first_from(order, low, sent):
 
 
 @inner
-def _cause_of_advance(sent, ack, missing, begin, cause_end, steps_left):
-    """Return the earliest transmission in [begin, cause_end) that may have brought byte `missing`.
+def _cause_of_advance(sent, ack, missing, candidates, steps_left):
+    """Return the earliest transmission that may have brought the byte `missing`.
 
+    candidates: the first transmission that may have done so, and the one after the last.
     Also returns whether it is the only one. The transmission is -1 if there is none. If one has the
     timestamp that the ACK echoes, it is the cause (RFC 7323, 4.3).
     """
+    begin, cause_end = candidates
     for by_timestamp in (True, False):
         if by_timestamp and not ack.has_ts:
             continue

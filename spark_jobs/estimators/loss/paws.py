@@ -30,14 +30,13 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
     access side (µs); retransmissions, originals: int64[K], indexes of Segments (-1: no original).
     """
     out = np.zeros(len(retransmissions), np.uint8)
-    connection, steps_left = -1, search_steps(0)
+    steps_by_connection = search_steps(connections.first)
     for k in range(len(retransmissions)):
         if originals[k] < 0 or not segments.has_timestamps[originals[k]]:
             continue
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        steps_left = steps_by_connection[c : c + 1]
         begin, end = connections.first[c], connections.first[c + 1]
-        if c != connection:
-            connection, steps_left = c, search_steps(end - begin)
         verdict = _paws_verdict(originals[k], begin, end, segments, base_us[c], steps_left)
         if verdict != ACCEPTED and not has_earlier_transmission_arrived(
             retransmissions[k], begin, end, segments, base_us[c], steps_left

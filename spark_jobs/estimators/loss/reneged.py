@@ -21,14 +21,12 @@ def reneged(segments, connections, retransmissions, originals):
     indexes of Segments (-1: no original).
     """
     out, known = np.zeros((2, len(retransmissions)), np.bool_)
-    connection, steps_left = -1, search_steps(0)
+    steps_by_connection = search_steps(connections.first)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
-        end = connections.first[c + 1]
-        if c != connection:
-            connection, steps_left = c, search_steps(end - connections.first[c])
+        steps_left = steps_by_connection[c : c + 1]
         if originals[k] >= 0 and connections.sack[c]:
-            out[k] = _is_reneged(originals[k], end, segments, steps_left)
+            out[k] = _is_reneged(originals[k], connections.first[c + 1], segments, steps_left)
         known[k] = out[k] or steps_left[0] >= 0
     return out, known
 

@@ -33,7 +33,7 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.sender import scoreboard
 from spark_jobs.estimators.sender.state import NEVER
-from spark_jobs.estimators.sequence import MAX_WORK, NONE, search_begin
+from spark_jobs.estimators.sequence import NONE, search_begin, search_steps
 from spark_jobs.estimators.tcp import DUP_THRESH
 
 (
@@ -215,18 +215,15 @@ def losses_in(stalls, segments, first, probability):
     probability: float32[N], the probability that a segment was lost on the access side.
     """
     out = np.zeros(len(stalls), STALL_LOSSES)
-    connection, steps_left = np.int64(-1), np.int64(0)
+    steps_left = search_steps(first)
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]
         run, arrived = np.int64(0), np.int64(0)
-        first_segment = first[stall.connection]
-        if stall.connection != connection:
-            connection = stall.connection
-            steps_left = MAX_WORK * (first[connection + 1] - first_segment)
-        begin = search_begin(first_segment, stall.ended_by, steps_left)
+        c = stall.connection
+        begin = search_begin(first[c], stall.ended_by, steps_left[c])
         row.known = True
         for i in range(stall.ended_by - 1, begin - 1, -1):
-            steps_left -= 1
+            steps_left[c] -= 1
             if segments.downlink[i] and segments.payload_len[i]:
                 if segments.number[i] + np.int64(segments.payload_len[i]) <= stall.low:
                     break
@@ -240,5 +237,5 @@ def losses_in(stalls, segments, first, probability):
                     run = np.int64(0)
                     arrived += 1
         else:
-            row.known &= begin == first_segment
+            row.known &= begin == first[c]
     return out
