@@ -41,7 +41,7 @@ from spark_jobs.errors import (
     withheld_lines,
 )
 from spark_jobs.figures.names import SERVE_PORT
-from spark_jobs.places import list_folder, object_error, path_of
+from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -1017,7 +1017,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
     except Exception as error:
         from spark_jobs.engine.memory import memory_error_message
 
-        message = memory_error_message(error) or object_error(error) or user_message(error)
+        message = memory_error_message(error) or user_message(error)
         if message is None:
             raise
         return _print_error(message)

@@ -23,8 +23,8 @@ ALL_ELSE = "everything else is done"
 OWN_WORDS = re.compile(r"[^\"'`\d]{,300}")
 """The beginning of an unexpected error's text up to a value, which may be a subscriber's."""
 SOURCES = Path(__file__).resolve().parents[1]
-OS_ERROR = re.compile(r"OSError: \[Errno \d+\] (.*)")
-"""The error of a file in a Python traceback, which DuckDB quotes."""
+QUOTED = re.compile(r"Error: \[Errno \d+\] (.*): ['\"](.*)['\"]$", re.MULTILINE)
+"""The error of a file in a Python traceback: its reason and the file."""
 LINE_BREAKING = ("Cc", "Zl", "Zp")
 """Unicode categories of control characters and of line separators."""
 
@@ -55,10 +55,19 @@ def in_a_line(error: BaseException) -> str:
         return printable(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}")
     if isinstance(error, OSError):
         return printable(str(error))
-    if quoted := OS_ERROR.search(str(error)):
-        return printable(quoted[1])
+    if quoted := quoted_error(error):
+        return printable(quoted)
     text = OWN_WORDS.match(str(error).strip().partition("\n")[0])[0].rstrip(" :,([{=-")  # type: ignore[index]
     return printable(f"{type(error).__name__}{f': {text}' if text else ''}{_place(error)}")
+
+
+def quoted_error(error: BaseException) -> str | None:
+    """Return the line for the user if DuckDB's message quotes the error of a file; else None.
+
+    Python opens the files of an object store for DuckDB.
+    """
+    found = QUOTED.search(str(error))
+    return f"{found[2]}: {found[1]}" if found else None
 
 
 def _place(error: BaseException) -> str:
@@ -81,12 +90,15 @@ def withhold(what: str, reason: str) -> None:
 
 
 @contextmanager
-def withheld(what: str) -> Iterator[None]:
-    """Print an error within the block, and go on after it. Errors of the machine are raised."""
+def withheld(what: str, also_if_of_machine: bool = False) -> Iterator[None]:
+    """Print an error within the block, and go on after it.
+
+    Errors of the machine are raised, unless also_if_of_machine is set.
+    """
     try:
         yield
     except Exception as error:
-        if is_of_machine(error):
+        if is_of_machine(error) and not also_if_of_machine:
             raise
         withhold(what, in_a_line(error))
 
@@ -106,6 +118,8 @@ def user_message(error: Exception) -> str | None:
         return "the command line, a variable or a path has bytes that are not UTF-8"
     if isinstance(error, OSError):
         return in_a_line(error)
+    if quoted := quoted_error(error):
+        return quoted
     of_pathlib = ("Symlink loop from", "Could not determine home directory")
     return str(error) if str(error).startswith(of_pathlib) else None
 

@@ -340,12 +340,6 @@ def _translated_errors(path: ObjectPath) -> Iterator[None]:
         raise OSError(errno.EIO, f"the object store: {_reason(str(error))}", str(path)) from error
 
 
-def object_error(error: BaseException) -> str | None:
-    """Return the line for the user if DuckDB's message has an object's error; else None."""
-    found = re.search(rf"Error: \[Errno \d+\] (.*): ['\"]({SCHEME}://.*)['\"]$", str(error), re.M)
-    return f"{found[2]}: {found[1]}" if found else None
-
-
 def _reason(text: str) -> str:
     """Return the reason in an error message of obstore."""
     if METADATA_SERVICE in text:

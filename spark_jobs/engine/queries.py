@@ -16,8 +16,7 @@ from datetime import datetime
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.errors import UserError
-from spark_jobs.places import object_error
+from spark_jobs.errors import UserError, quoted_error
 from spark_jobs.query_limits import Clock, Limits, killed_error, limit_process
 from spark_jobs.warehouse.views import duckdb_paths
 
@@ -185,7 +184,7 @@ def run_query(
         reason = _reason(error)
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
-        raise UserError(object_error(error) or f"sql: {reason}") from error
+        raise UserError(quoted_error(error) or f"sql: {reason}") from error
 
 
 def _settings(warehouse: Warehouse, limits: Limits, write: bool, temporary: str | None) -> dict:

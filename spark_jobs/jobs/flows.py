@@ -101,9 +101,7 @@ def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:
     withhold(f"flows of {day[0]} on {day[1]}", reason)
     unit = Unit.of_day("day", *day)
     published = warehouse.published(unit) or PublishedUnit(unit)
-    facts = DayFacts.of(published).replace(inputs="", failed=reason)
-    if facts.as_json() != published.facts:
-        warehouse.publish(unit, [], facts, published.stored_in.keys())
+    warehouse.publish_facts(unit, DayFacts.of(published).replace(inputs="", failed=reason))
 
 
 def _make_flows(item: WorkItem) -> dict[str, Written]:

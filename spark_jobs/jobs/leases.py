@@ -18,7 +18,7 @@ from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse, fingerprint
-from spark_jobs.warehouse.units import PublishedUnit, Unit
+from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
 SQL = Path(__file__).with_name("leases.sql")
@@ -43,10 +43,7 @@ def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
             unit = Unit.of_day("leases", names.network, names.day)
             if isinstance(files, Failure):
                 withhold(f"leases of {names.network} on {names.day}", files.reason)
-                published = warehouse.published(unit) or PublishedUnit(unit)
-                facts = MadeFacts(inputs="", failed=files.reason)
-                if facts.as_json() != published.facts:
-                    warehouse.publish(unit, [], facts, published.files)
+                warehouse.publish_facts(unit, MadeFacts(inputs="", failed=files.reason))
                 return
             warehouse.publish(unit, files, MadeFacts(inputs=_inputs(paths)))
 

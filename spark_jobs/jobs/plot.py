@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import WITHHELD, UserError, in_a_line, withheld_lines, withhold
+from spark_jobs.errors import WITHHELD, UserError, withheld, withheld_lines, withhold
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.report.build import fingerprint_inputs, write_page
 from spark_jobs.tables.day_plan import item_of_user
@@ -76,7 +76,7 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     written = [script]
     for page, text in zip(pages, run_tasks(_draw, pages, "pages of connections"), strict=True):
         if isinstance(text, Failure):
-            _withhold_page(page.connection, text.reason)
+            withhold(_page_of(page.connection), text.reason)
             text = f"<!doctype html><p>{escape(WITHHELD + text.reason)}</p>"
         if text:
             path = script.with_name(plot_file_name(page.connection.flow["flow_id"]))
@@ -95,18 +95,14 @@ class _Page(NamedTuple):
 def _item_of(warehouse: Warehouse, connection: Connection) -> WorkItem | None:
     """Return what reads the packets of a connection's user; None if they are gone or unknown."""
     flow = connection.flow
-    try:
+    # UserError: the catalog was rebuilt, and the day's flows not made again.
+    with withheld(_page_of(connection)), suppress(UserError):
         return item_of_user(warehouse, flow["network"], flow["date"], flow["user"])
-    except UserError:  # the catalog was rebuilt, and the day's flows not made again
-        return None
-    except Exception as error:
-        _withhold_page(connection, in_a_line(error))
-        return None
+    return None
 
 
-def _withhold_page(connection: Connection, reason: str) -> None:
-    flow = connection.flow
-    withhold(f"page of connection {flow['flow_id']} of {flow['network']}", reason)
+def _page_of(connection: Connection) -> str:
+    return "page of connection {flow_id} of {network}".format(**connection.flow)
 
 
 def _draw(page: _Page) -> str | None:

@@ -123,12 +123,11 @@ def _current_verdict(
 
 def _failed(warehouse: Warehouse, network: str, day: date) -> str | None:
     """Return why the day's leases or flows could not be made, if so; flows read the leases."""
-    kinds: dict[str, type[DayFacts | MadeFacts]] = {"leases": MadeFacts, "day": DayFacts}
-    for kind, facts in kinds.items():
-        published = warehouse.published(Unit.of_day(kind, network, day))
-        if published and (reason := facts.of(published).failed):
-            return f"{'flows' if kind == 'day' else kind}: {reason}"
-    return None
+    leases = warehouse.published(Unit.of_day("leases", network, day))
+    flows = warehouse.published(Unit.of_day("day", network, day))
+    if leases and (reason := MadeFacts.of(leases).failed):
+        return f"leases: {reason}"
+    return f"flows: {reason}" if flows and (reason := DayFacts.of(flows).failed) else None
 
 
 def _verdict_from(published: PublishedUnit) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-from spark_jobs.errors import in_a_line, withhold
+from spark_jobs.errors import withheld, withhold
 from spark_jobs.figures.names import PLOTS
 from spark_jobs.figures.tables import SHOWN
 from spark_jobs.jobs import flows, marts, plot, quality
@@ -61,10 +61,8 @@ def write_pages(warehouse: Warehouse) -> Path:
         withhold("report", "nothing to show: no marts")
     else:
         for name, write in (("report", bring_up_to_date), ("pages", plot.bring_up_to_date)):
-            try:
+            with withheld(name, also_if_of_machine=True):  # a removal goes on, and makes room
                 write(warehouse)
-            except Exception as error:  # also a full disk: a removal goes on, and makes room
-                withhold(name, in_a_line(error))
     return warehouse.root / REPORT
 
 

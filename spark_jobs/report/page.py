@@ -44,7 +44,8 @@ def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
         except Exception as error:
             reason = in_a_line(error)
             withhold(f"section {name} of the report", reason)
-            sections.append(Section(name, name, "", "", "", notes=[f"{WITHHELD}{reason}"]))
+            notes = [f"{WITHHELD}{reason}"]
+            sections.append(Section(name, name, "", "", "", notes=notes, hours=""))
     return sections
 
 

@@ -116,9 +116,9 @@ class Site:
             selection = select(self.warehouse, None, None, None, REPORT_TABLES)
             selection.served = True
             before = len(withheld_lines)
-            self._report = (inputs, page(selection))
-            if len(withheld_lines) > before:  # the next reader has it made again
-                self._report = ("", self._report[1])
+            text = page(selection)
+            is_whole = len(withheld_lines) == before  # otherwise it is made again next time
+            self._report = (inputs if is_whole else "", text)
         return self._report[1]
 
     def _connection(self, network: str, day: str, flow_id: int) -> Answer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,8 @@ from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
+REMEDY = "remove it, and the next run makes it again"
+"""What to do with a damaged file."""
 WRITE_BUFFER_BYTES = 1 << 18
 """Bytes that are written at once: Parquet's pages are small, and each write is a system call."""
 
@@ -141,7 +145,10 @@ def read_rows(
     """
     names = table.arrow.names if columns is None else columns
     schema = pa.schema([table.arrow.field(name) for name in names])
-    rows = [_read_file(table, path, filters, names) for path in paths]
+    rows = []
+    for path in paths:
+        with _damage_named(path):
+            rows.append(_read_file(table, path, filters, names))
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
@@ -175,13 +182,24 @@ def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table
 
 
 def open_parquet(path: Path, **options: Any) -> pq.ParquetFile:
-    """Open a Parquet file; options: as in pq.ParquetFile."""
-    return pq.ParquetFile(_source(path), **options)
+    """Open a Parquet file; options: as in pq.ParquetFile. Raises OSError, also if it is damaged."""
+    with _damage_named(path):
+        return pq.ParquetFile(_source(path), **options)
 
 
 def read_metadata(path: Path) -> pq.FileMetaData:
-    """Return a Parquet file's metadata. Raises FileNotFoundError."""
-    return pq.read_metadata(_source(path))
+    """Return a Parquet file's metadata. Raises OSError, also if the file is damaged."""
+    with _damage_named(path):
+        return pq.read_metadata(_source(path))
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Raise OSError, which names the file, if PyArrow finds it damaged."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise OSError(errno.EIO, f"is damaged; {REMEDY}", str(path)) from error
 
 
 def _source(path: Path) -> Any:

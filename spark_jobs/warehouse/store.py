@@ -61,7 +61,7 @@ from spark_jobs.warehouse.compaction import merge, missing_part, small_files, sp
 from spark_jobs.warehouse.database import CATALOG_VARIABLE, database_of
 from spark_jobs.warehouse.disk import CHANGE_BYTES, report_full_disk
 from spark_jobs.warehouse.facts import Facts, HistoryHorizon, MadeFacts, PurgeFacts, purge_unit
-from spark_jobs.warehouse.files import Written, content_and_rows
+from spark_jobs.warehouse.files import REMEDY, Written, content_and_rows
 from spark_jobs.warehouse.history import END_OF_TIME_NS, HORIZON, History
 from spark_jobs.warehouse.iceberg_tables import IcebergTables, read_lost
 from spark_jobs.warehouse.identity import IdentityCheck
@@ -174,6 +174,12 @@ class Warehouse:
     ) -> None:
         """Publish the next version of one unit; see Change and publish_all."""
         self.publish_all([Change(unit, list(files), facts, unchanged)])
+
+    def publish_facts(self, unit: Unit, facts: Facts) -> None:
+        """Publish other facts of a unit, which keeps its files; nothing if they are the same."""
+        published = self.published(unit) or PublishedUnit(unit)
+        if facts.as_json() != published.facts:
+            self.publish(unit, [], facts, published.files)
 
     def publish_all(self, changes: list[Change]) -> None:
         """Publish the next versions of units, all in one transaction.
@@ -363,9 +369,15 @@ class Warehouse:
             targets = self._published_paths()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*VIEW_SOURCES))
             if not self.is_up_to_date(VIEWS, inputs):
-                damaged = self.damaged()
-                intact = [target for target in targets if target not in damaged]
-                self._write_views(self._by_table(intact, self.root.resolve()), now, tag)
+                for all_bytes in (False, True):  # a damaged file may have its size
+                    damaged = self.damaged(all_bytes)
+                    intact = [target for target in targets if target not in damaged]
+                    try:
+                        self._write_views(self._by_table(intact, self.root.resolve()), now, tag)
+                        break
+                    except UserError:
+                        if all_bytes:
+                            raise
                 self.record_built(VIEWS, inputs)
             before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
             self._iceberg_tables.follow(before_ns)
@@ -636,7 +648,7 @@ class Warehouse:
         if size != content.size:
             return f"has {size:,} bytes, {content.size:,} were published"
         if all_bytes and content_of(self.root / target) != content:
-            return "has other bytes than were published; remove it, and the next run makes it again"
+            return f"has other bytes than were published; {REMEDY}"
         return None
 
 

@@ -16,8 +16,8 @@ from schemas import PARTITION_COLUMNS, Table
 from schemas.arrow_types import ARROW_TYPES
 from schemas.former_names import renamed_columns
 from spark_jobs import view_sql
-from spark_jobs.errors import FullDiskError, UserError
-from spark_jobs.places import in_object_store, object_error
+from spark_jobs.errors import FullDiskError, UserError, quoted_error
+from spark_jobs.places import in_object_store
 from spark_jobs.sources import cache_folder
 from spark_jobs.view_sql import (
     CHECKS,
@@ -30,7 +30,7 @@ from spark_jobs.view_sql import (
     write_description,
 )
 from spark_jobs.warehouse.disk import replacing
-from spark_jobs.warehouse.files import read_metadata
+from spark_jobs.warehouse.files import REMEDY, read_metadata
 from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import fingerprint
 
@@ -81,9 +81,17 @@ def create_views(
     tables: Mapping[Table, list[Path]],
     with_comments: bool = False,
 ) -> None:
-    """Create a view for each table, empty if the table has no files."""
+    """Create a view for each table, empty if the table has no files.
+
+    Raises UserError if a file cannot be read.
+    """
+    import duckdb
+
     views = [view_of(*item) for item in tables.items()]
-    view_sql.create_views(connection, views, with_comments)
+    try:
+        view_sql.create_views(connection, views, with_comments)
+    except duckdb.Error as error:
+        raise UserError(quoted_error(error) or f"{str(error).splitlines()[0]}: {REMEDY}") from error
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
@@ -108,7 +116,7 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
             connection.commit()
             connection.execute("checkpoint")  # close() would not report an error of it
     except duckdb.Error as error:
-        raise UserError(object_error(error) or f"{path}: {str(error).splitlines()[0]}") from error
+        raise UserError(quoted_error(error) or f"{path}: {str(error).splitlines()[0]}") from error
 
 
 @cache

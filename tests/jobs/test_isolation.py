@@ -268,3 +268,37 @@ def test_a_network_without_rows_is_beside_one_that_has_some(two):
     done = two.run()
     assert (withheld(done), done.returncode) == ([], 0)
     assert GOOD in (two.root / "report.html").read_text()
+
+
+def test_damaged_files_of_the_right_size_stop_no_other_network(two):
+    """A crash of a machine can leave a file of zeros. Only its content shows that."""
+    flows = "select network, sum(flows) from table1_summary group by all"
+    put(two.folder, **{BAD: REPORTS / "runs/tcp-beside-quic.pcap.gz"})
+    assert two.run().returncode == 0
+    before = dict(two.ask(flows))
+    damaged = [
+        file
+        for table in ("packets", "fig09_throughput")
+        for file in (two.root / table / f"network={BAD}").rglob("*.parquet")
+    ]
+    for file in damaged:
+        file.write_bytes(bytes(file.stat().st_size))
+    same_day = REPORTS / "runs/clock-step-in-handshake.pcap.gz"
+    put(two.folder, **dict.fromkeys((GOOD, BAD), same_day))
+    done = two.run()
+    assert done.returncode == 2
+    named = [line for line in done.stderr.splitlines() if "remove it, and the next run" in line]
+    assert named
+    assert all(any(str(file) in line for file in damaged) for line in named)
+    found = dict(two.ask(flows))
+    assert (found[GOOD] > before[GOOD], found[BAD]) == (True, before[BAD])
+    report = giscope("report", *two.where[:2], "--output", two.root / "other.html")
+    [line] = report.stderr.splitlines()
+    assert report.returncode == 2
+    assert any(str(file) in line for file in damaged)
+    for file in damaged:
+        file.unlink()
+    two.run()  # makes the removed files again; the new capture may be compared with one of them
+    done = two.run()
+    assert (withheld(done), done.returncode) == ([], 0), done.stderr
+    assert dict(two.ask(flows))[BAD] > before[BAD]
