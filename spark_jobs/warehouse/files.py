@@ -23,7 +23,7 @@ from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
 REMEDY = "remove it, and the next run makes it again"
-"""What to do with a damaged file."""
+"""The advice in the message about a damaged file."""
 WRITE_BUFFER_BYTES = 1 << 18
 """Bytes that are written at once: Parquet's pages are small, and each write is a system call."""
 
@@ -195,7 +195,7 @@ def read_metadata(path: Path) -> pq.FileMetaData:
 
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
-    """Raise OSError, which names the file, if PyArrow finds it damaged."""
+    """Turn an error of PyArrow about a damaged file into an OSError that names the file."""
     try:
         yield
     except pa.ArrowInvalid as error:
