@@ -25,12 +25,8 @@ add() { # write standard input to the file $1 with mode $2; fail if the file exi
 }
 hexadecimal() { head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 fernet_key() { head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '\n'; }
-in_env() { # print the secret $1 from .env, where earlier versions of this script wrote secrets
-    sed -n "s/^$(echo "$1" | tr '[:lower:]' '[:upper:]')=//p" "$env" 2>/dev/null | tr -d '\n'
-}
 secret() { # make the secret $1, by the function $2
-    earlier=$(in_env "$1")
-    printf %s "${earlier:-$("${2:-hexadecimal}")}" | add "$secrets/$1" 444 || true
+    "${2:-hexadecimal}" | add "$secrets/$1" 444 || true
 }
 
 for name in postgres_password airflow_db_password superset_db_password giscope_db_password \
@@ -59,6 +55,4 @@ then
     echo "$env: written"
 else
     echo "$env: exists, not changed"
-    [ -z "$(in_env giscope_key)" ] ||
-        echo "$env: remove the passwords and keys from it: they are in $secrets now"
 fi

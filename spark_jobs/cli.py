@@ -63,6 +63,26 @@ app = typer.Typer(
 )
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from spark_jobs.sources import giscope_version
+
+        typer.echo(f"giscope {giscope_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _giscope(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command(epilog="Example: giscope run --warehouse W --networks networks.toml captures/")
 def run(
     warehouse: WarehouseOption,
@@ -104,6 +124,7 @@ def run(
             refused_networks = {result.network for result in failed if result.network_refused}
             usable = [network for network in known.values() if network.name not in refused_networks]
             flows_job.bring_up_to_date(store, usable)
+            _print_days_of_another_format(store, usable)
             for verdict in quality.check(store, usable):
                 for finding in verdict.findings:
                     if finding.startswith(WITHHELD):
@@ -270,6 +291,7 @@ def flows(
     store = Warehouse(warehouse)
     if day is None:
         counts = flows_job.bring_up_to_date(store, [chosen])
+        _print_days_of_another_format(store, [chosen])
     elif day in flows_job.days_with_packets(store, network):
         counts = flows_job.publish_flows(store, [(chosen, day)])
     else:
@@ -962,6 +984,21 @@ def _ingest(
             typer.echo(f"giscope: {printable(note)}", err=True)
     typer.echo(ingest_summary(results))
     return [result for result in results if result.error]
+
+
+def _print_days_of_another_format(store: Warehouse, networks: Iterable[Network]) -> None:
+    """Print a line for each network with days that stay as an earlier format made them."""
+    from spark_jobs.jobs.flows import captures_of_another_format
+
+    for network in networks:
+        if captures := captures_of_another_format(store, network.name):
+            days = sorted({day for facts in captures.values() for day in facts.dates})
+            typer.echo(
+                f"giscope: {network.name}: the flows of {days[0]} to {days[-1]} stay as they are: "
+                f"captures were read into another format ({len(captures)}, the first is "
+                f"{printable(min(captures))}): put them back and run again",
+                err=True,
+            )
 
 
 def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:

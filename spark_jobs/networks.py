@@ -100,8 +100,6 @@ REASONS = {
     "tuple_type": "should be a list",
 }
 """Messages for some types of pydantic's errors, in TOML's terms."""
-RENAMED_KEYS = {"buckets": "user_partitions", "least_rto_s": "min_rto_s"}
-"""New names of keys, by their names in networks files for earlier versions."""
 MAX_VALUE_CHARS = 60
 """Maximum number of characters of a value that a message quotes."""
 MAX_MIN_USERS = 32
@@ -335,11 +333,7 @@ def _mistakes(error: ValidationError) -> list[str]:
 
 
 def _reason(detail: Mapping[str, Any]) -> str:
-    reason = REASONS.get(detail["type"], detail["msg"])
-    new_name = RENAMED_KEYS.get(".".join(map(str, detail["loc"])))
-    if detail["type"] == "extra_forbidden" and new_name:
-        return f"{reason}; its new name is {new_name}"
-    return reason
+    return REASONS.get(detail["type"], detail["msg"])
 
 
 def _mistake(location: tuple[int | str, ...], value: Any, reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Versions of the code, as hashes of its files, and the folder of its compiled functions."""
+"""The version of giscope, of parts of its code as hashes, and the folder of compiled functions."""
 
 import os
 import sys
@@ -17,6 +17,11 @@ ENTRIES = ROOT / "spark_jobs" / "compiled" / "entries.jsonl"
 """File that lists the functions to compile (see compiled/entries.py)."""
 MACHINE_CODE = ROOT / "spark_jobs" / "machine_code"
 """Folder with all compiled functions, which a wheel or an image may have (see docs/deploy.md)."""
+
+
+def giscope_version() -> str:
+    """Return the version of giscope that is installed."""
+    return metadata.version("giscope")
 
 
 @cache

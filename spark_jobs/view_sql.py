@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +28,7 @@ SCHEMA = "giscope"
 """The schema, in the file of the views, of their description and of their macros."""
 DESCRIPTION = f"{SCHEMA}.description"
 """The table with the description of the views."""
-FORMAT = 2
+FORMAT = 1
 """The format of descriptions. Raise it if View, Files or Column change."""
 QUOTED_WILDCARDS = str.maketrans({character: f"[{character}]" for character in "*?["})
 
@@ -42,20 +42,18 @@ class Column(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Files of a view in one network's folder, which have the same names for its columns.
+    """Files of a view in one network's folder, which have the same columns.
 
     - network: the network to which their rows belong; None if they belong to no network
     - folder: the folder of this network's rows, which holds no others
     - names: the files' paths in the folder
-    - layout: that of today's files which have the same columns; "" for files of earlier versions
-    - renamed: their former names of columns, and today's
+    - layout: the layout of the files; "" for files of another format, whose columns may differ
     """
 
     network: str | None
     folder: str
     names: list[str]
     layout: str
-    renamed: Sequence[Sequence[str]]
 
 
 class View(NamedTuple):
@@ -183,28 +181,24 @@ def query_of(view: View) -> str:
     A column that a file lacks is null. To see the columns of files, DuckDB opens each of them. Of
     files of one layout, it opens only the first, and then those that a query needs.
     """
-    nulls = ", ".join(
-        f"cast(null as {column.type}) as {identifier(column.name)}"
-        for column in (*view.partitions, *view.columns)
-    )
-    read_together: dict[tuple[str, tuple], list[str]] = defaultdict(list)
+    columns = (*view.partitions, *view.columns)
+    nulls = ", ".join(f"cast(null as {c.type}) as {identifier(c.name)}" for c in columns)
+    by_layout: dict[str, list[str]] = defaultdict(list)
     for files in view.files:
-        paths = [quoted_path(f"{files.folder}/{name}") for name in files.names]
-        read_together[files.layout, (*map(tuple, files.renamed),)] += paths
-    reads = [
-        _read(view, paths, *kind) for kind, paths in sorted(read_together.items(), reverse=True)
-    ]
-    return " union all by name ".join([f"select {nulls} where false", *reads])
+        by_layout[files.layout] += [quoted_path(f"{files.folder}/{name}") for name in files.names]
+    reads = [_read(view, by_layout[layout], layout) for layout in sorted(by_layout, reverse=True)]
+    rows = " union all by name ".join([f"select {nulls} where false", *reads])
+    if "" not in by_layout:
+        return rows
+    return f"select {', '.join(identifier(c.name) for c in columns)} from ({rows})"
 
 
-def _read(view: View, paths: list[str], layout: str, renamed: Iterable[Sequence[str]]) -> str:
+def _read(view: View, paths: list[str], layout: str) -> str:
     """Return the query that reads files with their partition columns."""
-    columns = ", ".join(f"{identifier(then)} as {identifier(now)}" for then, now in renamed)
     hive = ", ".join(f"{string_literal(c.name)}: {string_literal(c.type)}" for c in view.partitions)
     return (
-        f"select * {f'rename ({columns}) ' if columns else ''}from read_parquet("
-        f"[{', '.join(map(string_literal, paths))}], union_by_name = {not layout}, "
-        f"hive_partitioning = true, hive_types = {{{hive}}})"
+        f"select * from read_parquet([{', '.join(map(string_literal, paths))}], "
+        f"union_by_name = {not layout}, hive_partitioning = true, hive_types = {{{hive}}})"
     )
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
@@ -35,6 +34,7 @@ from spark_jobs.tables.day_plan import item_of_user
 from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers import zeek_program
 
 os.environ["GISCOPE_KEY"] = "".join(f"{byte:02x}" for byte in range(32))
 """The key of the pseudonyms, also for the processes that tests start."""
@@ -44,7 +44,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 gc.set_threshold(100_000)  # as in giscope's own processes: 3 % of the tests' time
 
-pytest_plugins = ["catalogs", "live", "superset_server"]
+pytest_plugins = [f"tests.helpers.{name}" for name in ("catalogs", "live", "superset_server")]
 
 ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"
@@ -121,7 +121,7 @@ LONGEST = (
     "test_docs.py",
     "report/test_browser.py",
     "engine/test_tasks.py",
-    "figures/test_every_figure.py",
+    "figures/test_figures_against_tables.py",
     "jobs/test_query_limits.py",
     "zeek/test_package.py",
     "zeek/test_live.py",
@@ -145,6 +145,45 @@ def pytest_configure(config: pytest.Config) -> None:
     is_controller = not hasattr(config, "workerinput")
     if is_controller and getattr(config.option, "numprocesses", None):
         compile_functions()
+
+
+PROGRAMS = {"zeek", "browser", "store", "postgresql", "server", "link"}
+"""Fixtures that start a program, or a network of their own."""
+
+
+INTEGRATION = {
+    "Spark": (
+        *("engine/test_spark.py", "engine/test_tasks.py", "engine/test_loopback.py"),
+        *("warehouse/test_iceberg_by_spark.py", "warehouse/test_spark_sql.py"),
+    ),
+    "other programs, and processes of giscope": (
+        *("compiled/test_compiled_once.py", "compiled/test_entries.py", "engine/test_compiling.py"),
+        *("jobs/test_query_limits.py", "jobs/test_read_only.py", "jobs/test_serve.py"),
+        *("test_audit.py", "test_extras.py", "test_images.py", "zeek/test_package.py"),
+    ),
+    "kills, and jobs side by side": (
+        *("jobs/test_maintain.py", "jobs/test_two_runs.py", "warehouse/test_fences.py"),
+        *("warehouse/test_object_store.py", "warehouse/test_readers.py"),
+    ),
+    "whole runs of their own": (
+        *("dashboards/test_country_views.py", "dashboards/test_peak.py", "figures/test_nulls.py"),
+        *("jobs/test_far_subscribers.py", "jobs/test_forgetting.py", "jobs/test_isolation.py"),
+        *("jobs/test_key_periods.py", "jobs/test_marts_of_odd_values.py", "jobs/test_mixtures.py"),
+        *("jobs/test_messages_of_logs.py", "jobs/test_names.py", "jobs/test_nothing_to_do.py"),
+        *("jobs/test_odd_values.py", "jobs/test_rebuild.py", "jobs/test_removal.py"),
+        *("jobs/test_suppressed_groups.py", "jobs/test_unkeyed_hashes.py"),
+        *("jobs/test_variants.py", "test_growth.py", "test_studies.py"),
+    ),
+}
+"""Files whose tests are marked `integration`, by what they need."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of INTEGRATION, and those that use one of PROGRAMS."""
+    files = (name for names in INTEGRATION.values() for name in names)
+    uses = PROGRAMS & set(getattr(item, "fixturenames", ()))
+    if uses or item.path in {ROOT / "tests" / name for name in files}:
+        item.add_marker(pytest.mark.integration)
 
 
 @pytest.hookimpl(trylast=True)
@@ -349,14 +388,16 @@ def contents(root: Path, catalog: str | None = None) -> dict[str, tuple]:
     return {name: connection.execute(query(TABLES[name])).fetchone() for name in TABLES}
 
 
-@pytest.fixture(scope="session", params=["demo", "month"])
+@pytest.fixture(
+    scope="session", params=["demo", pytest.param("month", marks=pytest.mark.integration)]
+)
 def pages(request, demo, tmp_path_factory):
     """Return report and dashboards of the demo, and of a made-up month of three days.
 
     Three days are enough for lines by day.
     """
-    from month import main as make_month
-    from report_and_dashboards import ReportAndDashboards
+    from tests.helpers.report_and_dashboards import ReportAndDashboards
+    from tests.programs.month import main as make_month
 
     warehouse = demo.warehouse
     if request.param == "month":

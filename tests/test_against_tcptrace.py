@@ -4,8 +4,6 @@ that its authors published for their sample captures, and with its output for a 
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,44 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from conftest import CAPTURES, PUBLIC_CAPTURES
+from conftest import CAPTURES
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
 from spark_jobs.tables.registry import ROWS
-from spark_jobs.tables.settings import Settings
-from spark_jobs.tables.user_partition import UserPartition
-from spark_jobs.users.packets import Span, read_packets
-from spark_jobs.warehouse.row_groups import row_groups
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.tcptrace_truth import FOLDER, PUBLISHED, Difference, name_of, read_partition
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
-FOLDER = PUBLIC_CAPTURES / "tcptrace"
-PUBLISHED = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
 
-EVERYONE = Network(
-    name="all",
-    country="AA",
-    access="lab",
-    timezone="UTC",
-    subscribers=("0.0.0.0/0",),
-    pseudonyms="none",
-    user_partitions=1,
-)
-"""Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
 
 FIN, SYN, RST = 1, 2, 4
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A field of an end (see name_of) in which giscope and tcptrace differ: our value, and why."""
-
-    end: str
-    field: str
-    ours: object
-    why: str
 
 
 def _no_syn(a: str, b: str) -> list[Difference]:
@@ -130,13 +101,6 @@ def ends_by_tcptrace(text: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def name_of(end: str, other: str, known: Iterable[str]) -> str:
-    """Name an end in the first connection of these ends; in later ones with #2, #3, ..."""
-    name = f"{end} > {other}"
-    number = 1 + sum(one.partition(" #")[0] == name for one in known)
-    return f"{name} #{number}" if number > 1 else name
-
-
 def _facts_of_end(fields: dict[str, str], other_fields: dict[str, str]) -> dict[str, int]:
     syns, fins = fields["SYN/FIN pkts sent"].split("/")
     scaled, stamped = fields.get("req 1323 ws/ts", "N/N").split("/")
@@ -161,18 +125,6 @@ def _facts_of_end(fields: dict[str, str], other_fields: dict[str, str]) -> dict[
         "max window": int(fields["max win adv"]),
         "max segment": int(fields["max segm size"]),
     }
-
-
-def read_partition(path: Path, folder: Path) -> UserPartition | None:
-    """Ingest a capture into a folder and read it as one user partition; None without a packet."""
-    warehouse = Warehouse(folder)
-    ingest_capture(warehouse, EVERYONE, path)
-    files = warehouse.files(PACKETS)
-    groups = [group for file in files for group in row_groups(file)]
-    if not files:
-        return None
-    packets, names, _ = read_packets(groups, Span(0, 2**62, 0, 2**62))
-    return UserPartition(packets, names, Settings.of(EVERYONE))
 
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:

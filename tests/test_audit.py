@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Thread
 
 from conftest import ROOT
-from test_spark_sql import free_port
 
 from infra.audit import ACCEPTED, main
+from tests.helpers.spark_programs import free_port
 
 UV = ROOT / ".tools/bin/uv"
 ID = "PYSEC-2026-1"

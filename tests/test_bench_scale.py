@@ -13,8 +13,8 @@ from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.tile import records, tile
-from tests.bench.traffic import POOL, Source, copies_for, read_source, sessions, write
+from tests.programs.bench.tile import records, tile
+from tests.programs.bench.traffic import POOL, Source, copies_for, read_source, sessions, write
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -1,33 +1,29 @@
 """Queries, programs, commands, names and links that the documentation shows are right."""
 
-import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from command import giscope
 from conftest import CAPTURES, ROOT, ask
 
 from schemas import FROM_ZEEK_LOGS
 from spark_jobs import cli
-from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.queries import run_query
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.sources import compiled_folder
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.storage import VIEWS
-from tests.accuracy.sensitivity import constants
+from tests.helpers.command import giscope
+from tests.programs.accuracy.sensitivity import constants
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -86,6 +82,7 @@ def test_users_who_stall_together_stand_out(demo):
     assert all(times < 2 for *_, times in others)
 
 
+@pytest.mark.integration
 def test_iceberg_program_runs(demo):
     """And the program for past snapshots: at a future time it finds the present one."""
     program, _ = blocks(ROOT / "docs/iceberg.md", "python")
@@ -104,6 +101,7 @@ def test_queries_show_the_main_tables():
     assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= named
 
 
+@pytest.mark.integration
 def test_spark_program_runs(demo, monkeypatch, tmp_path):
     _, program = blocks(ROOT / "docs/queries.md", "python")
     monkeypatch.chdir(tmp_path)
@@ -152,6 +150,7 @@ def test_tutorial_works_word_for_word(tmp_path):
         assert word in sentence
 
 
+@pytest.mark.integration
 def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
     """Its files and commands, word for word, in a copy of the code."""
     page = (ROOT / "CONTRIBUTING.md").read_text()
@@ -238,68 +237,8 @@ def test_method_page_names_every_table_made_by_estimators():
     assert [name for name in estimated if f"`{name}" not in page] == []
 
 
-def fixed_pieces(call: ast.Call) -> Iterator[str]:
-    """Yield the pieces of a message's text that are the same each time."""
-    waiting: list[ast.AST] = list(call.args)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Constant) and re.search(r"[A-Za-z]{2}", str(node.value)):
-            yield node.value
-        elif not isinstance(node, ast.Subscript):
-            waiting += ast.iter_child_nodes(node)
-
-
-MESSAGE_CALLS = {"UserError", "FullDiskError", "DuplicateCaptureError", "note"}
-MESSAGE_CALLS_IN_NETWORKS = {"ValueError"}
-SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
-
-
-def messages() -> dict[str, str]:
-    """Return every fixed piece of the messages about users' mistakes, and the file that has it."""
-    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", WORKER_KILLED) if piece}
-    found |= dict.fromkeys(REASONS.values(), "networks.py")
-    for path in sorted((ROOT / "spark_jobs").rglob("*.py")):
-        calls = MESSAGE_CALLS
-        if path.name == "networks.py":
-            calls = MESSAGE_CALLS | MESSAGE_CALLS_IN_NETWORKS
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                name = getattr(node.func, "attr", getattr(node.func, "id", None))
-                found |= dict.fromkeys(fixed_pieces(node) if name in calls else (), path.name)
-    for path in sorted((ROOT / "infra").rglob("*.sh")):
-        for message in SHELL.findall(path.read_text()):
-            pieces = re.split(r"\$(?:\w+|\*|\([^)]*\)|{[^}]*})(?:/[\w.-]+)?", message)
-            found |= {piece: path.name for piece in pieces if re.search(r"[A-Za-z]{2}", piece)}
-    return found
-
-
-def test_troubleshooting_has_every_message():
-    """As code, word for word, with other words for what differs each time."""
-    page = (ROOT / "docs/troubleshooting.md").read_text()
-    known = " ".join(" ".join(re.findall(r"`([^`]+)`", page)).split())
-    shown = messages()
-    assert len(shown) > 60
-    missing = {piece: at for piece, at in shown.items() if " ".join(piece.split()) not in known}
-    assert missing == {}
-
-
 def test_tests_named_on_the_threats_page_exist():
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/threats.md").read_text())
     assert len(named) > 25
     for file, name in named:
         assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(), (file, name)
-
-
-def anchor(heading: str) -> str:
-    """Return a heading's anchor, as GitHub makes it."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_within_the_repository_have_targets(page):
-    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
-        name, _, section = target.partition("#")
-        there = (page.parent / name).resolve() if name else page
-        assert there.exists(), target
-        headings = re.findall(r"^#+ (.*)$", there.read_text(), re.MULTILINE) if section else []
-        assert not section or section in map(anchor, headings), target

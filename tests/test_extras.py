@@ -1,13 +1,17 @@
 """giscope without its extras: what needs one says so in a line, and all else runs."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from conftest import GISCOPE, ROOT
-from many_days import write_captures
+
+from spark_jobs.extras import EXTRAS
+from tests.programs.many_days import write_captures
 
 OPTIONAL = {"pyspark", "psycopg", "obstore", "fsspec", "pandas"}
 """Packages that a warehouse in a folder does not need.
@@ -94,3 +98,13 @@ def test_the_command_line_imports_no_optional_package():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout == "set()\n"
+
+
+def test_an_extra_is_asked_for_by_its_packages():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert EXTRAS.keys() == extras.keys()
+    for extra, packages in EXTRAS.items():
+        declared = {re.match(r"[\w-]+", text)[0] for text in extras[extra]}
+        assert set(packages) <= declared

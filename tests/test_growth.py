@@ -11,9 +11,9 @@ from spark_jobs.jobs.flows import days_with_packets
 from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import make_flows
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.growth import FACTOR, ROUNDS, cpu_seconds, network
-from tests.bench.peers import ingest_all
-from tests.bench.shapes import SHAPES, write
+from tests.programs.bench.growth import FACTOR, ROUNDS, cpu_seconds, network
+from tests.programs.bench.peers import ingest_all
+from tests.programs.bench.shapes import SHAPES, write
 
 FEW = 20_000
 LIMIT = 6

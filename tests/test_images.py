@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 from spark_jobs.dashboards.assets import assets
-from tests.compose.without_engine import build, context_files
+from tests.programs.compose.without_engine import build, context_files
 
 IMPORT_ALL = """
 import sys

@@ -5,11 +5,21 @@ import re
 import subprocess
 from collections.abc import Iterator
 
-import kubernetes_check
 import pytest
 import yaml
 from conftest import ROOT
-from kubernetes_check import CHARTS, IMAGES, INFRA, PAGE, leaves, load, references, weaknesses
+
+from tests.programs import kubernetes_check
+from tests.programs.kubernetes_check import (
+    CHARTS,
+    IMAGES,
+    INFRA,
+    PAGE,
+    leaves,
+    load,
+    references,
+    weaknesses,
+)
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 AIRFLOW, SUPERSET, TEMPLATE = (

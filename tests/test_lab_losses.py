@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.accuracy.__main__ import SHIPPED
-from tests.accuracy.lab import NETWORK, measure
+from tests.programs.accuracy.__main__ import SHIPPED
+from tests.programs.accuracy.lab import NETWORK, measure
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Estimates of what the servers' TCP did, against the sending kernel's own record: `python -m
-tests.accuracy --why`. tests/data/sender has some users of three captures of the lab; of a host's
-counters, which no extract has, a connection's own are the part."""
+tests.programs.accuracy --why`. tests/data/sender has some users of three captures of the lab; of a
+host's counters, which no extract has, a connection's own are the part."""
 
 import duckdb
 import pandas as pd
 import pytest
 
-from tests.accuracy import why
-from tests.accuracy.__main__ import SENDER, main, why_shipped
+from tests.programs.accuracy import why
+from tests.programs.accuracy.__main__ import SENDER, main, why_shipped
 
 FEWEST = {
     # connections recorded to their end; their retransmissions and RTO expiries; rows with data in

@@ -67,8 +67,6 @@ def test_sample_file_is_valid():
         (GOOD + "peak_hours = 10", "peak_hours: 10: should be a list"),
         (GOOD + "user_partitions = true", "user_partitions: true: .*integer"),
         (GOOD + 'user_partitions = "8"', 'user_partitions: "8": .*integer'),
-        (GOOD + "buckets = 8", "buckets: 8: no such key; its new name is user_partitions$"),
-        (GOOD + "least_rto_s = 1.0", "least_rto_s: 1.0: no such key; its new name is min_rto_s$"),
         (GOOD + "initial_rto_s = inf", "initial_rto_s: .*finite"),
         (GOOD + "quality = 3", "quality: 3: should be a table"),
         (GOOD + "[network.quality]\nskipped_share = 2", "quality.skipped_share: 2: .*equal to 1"),

@@ -1,4 +1,5 @@
-"""Links whose queues are short, and fast links, by another stack: ns-3's (`tests.recordings.ns3`).
+"""Links whose queues are short, and fast links, by another stack: ns-3's
+(`tests.programs.recordings.ns3`).
 
 The truth is the simulator's: each link's rate and kind of queue, each packet's fate, and what the
 senders said of themselves.
@@ -12,8 +13,8 @@ import pyarrow.csv
 import pytest
 
 from schemas import CHANNEL_RATES, LINKS
-from tests.accuracy.__main__ import NS3_LINKS, why_of_folder
-from tests.accuracy.lab import NETWORK, ingested, job_tables, stream
+from tests.programs.accuracy.__main__ import NS3_LINKS, why_of_folder
+from tests.programs.accuracy.lab import NETWORK, ingested, job_tables, stream
 
 
 @dataclass(frozen=True)

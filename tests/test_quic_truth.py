@@ -1,6 +1,6 @@
 """QUIC's connections beside the truth of both ends: aioquic and quinn over four emulated networks.
 
-The truth is what the ends' programs sent and what their qlogs say (tests/recordings/quic).
+The truth is what the ends' programs sent and what their qlogs say (tests/programs/recordings/quic).
 """
 
 import io
@@ -20,7 +20,7 @@ from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.warehouse.store import Warehouse
-from tests.accuracy.lab import NETWORK
+from tests.programs.accuracy.lab import NETWORK
 
 DATA = ROOT / "tests/data/quic"
 NETWORKS = ("gprs", "umts", "lte", "reorder")

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_against_tcptrace import FOLDER, PUBLISHED, Difference, name_of, read_partition
 
 from spark_jobs.tables.registry import ROWS
+from tests.helpers.tcptrace_truth import FOLDER, PUBLISHED, Difference, name_of, read_partition
 
 RTT_MS = 0.11
 """tcptrace prints a tenth of a millisecond."""

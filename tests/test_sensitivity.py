@@ -1,11 +1,11 @@
-"""The study of the loss model's constants (`python -m tests.accuracy --sensitivity`)."""
+"""The study of the loss model's constants (`python -m tests.programs.accuracy --sensitivity`)."""
 
 import pytest
 from conftest import ROOT
 
-from tests.accuracy import sensitivity
-from tests.accuracy.lab import Counts
-from tests.accuracy.sensitivity import MODEL, Variation, chosen, constants, pooled, varied
+from tests.programs.accuracy import sensitivity
+from tests.programs.accuracy.lab import Counts
+from tests.programs.accuracy.sensitivity import MODEL, Variation, chosen, constants, pooled, varied
 
 SOURCE = "LATE, LATEST = 0.7, 4.0\nWAYS = range(3)\nNAME = 'x'\nFEW = 3\n"
 

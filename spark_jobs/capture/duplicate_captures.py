@@ -18,7 +18,6 @@ import numpy as np
 from schemas import PACKETS
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.ingest_log import stored_sample
-from spark_jobs.capture.users import has_secret, key_content_hash, secret
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.row_groups import read_between
@@ -118,11 +117,9 @@ def find_replaced_captures(
 
 def _reject_same_content(others: list[PublishedUnit], path: Path, content: str) -> None:
     """Raise DuplicateCaptureError if a capture with rows was read from the same bytes."""
-    key = secret() if has_secret() else None
-    content = key_content_hash(content, key)
     for published in others:
         facts = CaptureFacts.of(published)
-        if facts.rows and key_content_hash(facts.content, key) == content:
+        if facts.rows and facts.content == content:
             raise DuplicateCaptureError(
                 f"{path}: holds the same packets as {published.unit.name}, "
                 "which is ingested already",
@@ -141,30 +138,21 @@ def _overlap_in_time(old: CaptureFacts, new: CaptureFacts) -> bool:
 def _has_more_values(new: CaptureFacts, old: list[CaptureFacts]) -> bool:
     """Return whether a capture has more values than some other captures together.
 
-    A capture has more values if it has more packets, or more values of each packet. Earlier
-    versions did not count values. If one of them ingested a capture, the numbers of packets are
-    compared instead.
+    A capture has more values if it has more packets, or more values of each packet.
     """
-    values = [facts.values for facts in old if facts.values is not None]
-    if len(values) == len(old):
-        return (new.values or 0) > sum(values)
-    return new.packets > sum(facts.packets for facts in old)
+    return new.values > sum(facts.values for facts in old)
 
 
 def _capture_packets(warehouse: Warehouse, published: PublishedUnit) -> CapturePackets:
-    from spark_jobs.capture.packet_sample import make_sample
-
     name, facts = published.unit.name, CaptureFacts.of(published)
     paths, sample = warehouse.unit_files(published, PACKETS), stored_sample(warehouse, published)
-    if sample is None:  # earlier versions did not store samples
-        sample = make_sample(_read_packet_keys(name, paths, facts))
     return CapturePackets(name, facts, paths, sample)
 
 
 def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
     """Return the shares of a's packets and of b's packets that both captures have."""
     smaller, larger = sorted((a, b), key=lambda capture: capture.facts.packets)
-    if len(smaller.sample) >= MIN_SAMPLE_PACKETS:
+    if min(len(a.sample), len(b.sample)) >= MIN_SAMPLE_PACKETS:
         sizes = len(smaller.sample), len(larger.sample)
         shared = len(np.intersect1d(a.sample, b.sample, assume_unique=True))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from schemas import INGEST_LOG, PACKETS, Table
 from spark_jobs.capture.files import capture_day
 from spark_jobs.warehouse.compaction import capture_metadata
 from spark_jobs.warehouse.facts import CaptureFacts
-from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit, Unit
@@ -24,7 +22,7 @@ def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> 
     low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
     counted = facts.replace(
         rows=facts.rows + len(rows),
-        values=(facts.values or 0) + sum(len(rows) - c.null_count for c in rows.columns),
+        values=facts.values + sum(len(rows) - c.null_count for c in rows.columns),
         first_us=low if facts.first_us is None else min(facts.first_us, low),
         last_us=high if facts.last_us is None else max(facts.last_us, high),
     )
@@ -63,8 +61,6 @@ def restage_log_row(
     files = {target for target in capture.stored_in if target.startswith(f"{INGEST_LOG.name}/")}
     if not files:
         return files
-    if facts.size is None:  # an earlier version made the facts
-        facts = facts.with_logged(_log_row(warehouse, capture))
     sample = None if removed_keys is None else stored_sample(warehouse, capture)
     if sample is not None and removed_keys:
         sample = np.setdiff1d(sample, np.concatenate(removed_keys))
@@ -72,17 +68,11 @@ def restage_log_row(
     return files
 
 
-def _log_row(warehouse: Warehouse, capture: PublishedUnit) -> dict[str, Any]:
-    filters = [("capture", "=", capture.unit.name)]
-    (log,) = read_rows(INGEST_LOG, warehouse.unit_files(capture, INGEST_LOG), filters).to_pylist()
-    return log
-
-
-def stored_sample(warehouse: Warehouse, capture: PublishedUnit) -> np.ndarray | None:
-    """Return the sample of a capture's packets; None if an earlier version stored none."""
+def stored_sample(warehouse: Warehouse, capture: PublishedUnit) -> np.ndarray:
+    """Return the sample of a capture's packets: uint64[n]; empty if it has none."""
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 
     for path in warehouse.unit_files(capture, INGEST_LOG):
         if text := capture_metadata(path, capture.unit.name).get(METADATA_KEY):
             return decode_sample(text)
-    return None
+    return np.empty(0, np.uint64)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.capture.users import keyed_hash, secret
+from spark_jobs.capture.users import secret
 
 OWN_COLUMNS = ("user", "address", "subscriber")
 """Columns that name a network's own users."""
@@ -95,13 +95,6 @@ class RemovalFilter:
             for key in keys.get(name, ())
         )
 
-    def only_in_dictionary(self, rows: pa.Table) -> bool:
-        """Return whether a dictionary has a removed user's name although no row uses it."""
-        if not self.may_match(rows):
-            return False
-        names = [name for name in KEY_COLUMNS if name in rows.column_names]
-        return not self.may_match(pa.table({n: rows[n].cast(pa.string()) for n in names}))
-
     def _spans_of(self, key: str | None, spans: _SpansByHash) -> Iterable[tuple[int, ...]]:
         return spans.get(_hash_key(key, self._secret), ()) if key is not None else ()
 
@@ -160,5 +153,4 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.nda
 
 
 def _hash_key(key: str, secret: bytes) -> str:
-    unkeyed = blake2b(key.encode(), digest_size=HASH_BYTES, person=HASH_PERSON).hexdigest()
-    return keyed_hash(unkeyed, secret)  # so that the unkeyed spans of earlier versions stay usable
+    return blake2b(key.encode(), key=secret, digest_size=HASH_BYTES, person=HASH_PERSON).hexdigest()

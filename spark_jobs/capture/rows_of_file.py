@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ from spark_jobs.capture.plan import CaptureFile
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
-from spark_jobs.capture.stamp import stamp
+from spark_jobs.capture.stamp import FORMAT, stamp
 from spark_jobs.capture.subscribers_hint import subscribers_hint
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import user_keys
@@ -53,7 +52,7 @@ class CaptureRead:
     disk_full: the error is a full disk, so the file may be good
     """
 
-    facts: CaptureFacts = field(default_factory=partial(CaptureFacts, size=0, values=0))
+    facts: CaptureFacts = field(default_factory=CaptureFacts)
     notes: list[str] = field(default_factory=list)
     files: list[Written] = field(default_factory=list)
     sample: np.ndarray | None = None
@@ -88,7 +87,11 @@ def _stage_rows(
     """Stage a file's rows; `read` gets what is known of the file as soon as it is known."""
     network, path = file
     read.facts = read.facts.replace(front_end=str(front_end))
-    read.facts = read.facts.replace(stamp=stamp(path, network, front_end), size=path.stat().st_size)
+    read.facts = read.facts.replace(
+        stamp=stamp(path, network, front_end),
+        size=path.stat().st_size,
+        format=FORMAT[front_end],
+    )
     stats = ReadStats()
     removed_keys = [np.empty(0, np.uint64)]
     with ExitStack() as stack:

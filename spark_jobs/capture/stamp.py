@@ -9,8 +9,8 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
-FORMAT = {FrontEnd.BUILTIN: 9, FrontEnd.ZEEK: 9, FrontEnd.ZEEK_LOG: 10}
-"""Version of each front end's rows: raise it if the same file would give other rows."""
+FORMAT = {FrontEnd.BUILTIN: 1, FrontEnd.ZEEK: 1, FrontEnd.ZEEK_LOG: 1}
+"""The format of each front end's rows: raise it if the same file would give other rows."""
 
 
 def stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
@@ -26,6 +26,11 @@ def stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     )
     hashed = blake2b(keys.hash_text(settings).encode()).hexdigest()[:16]
     return [status.st_size, status.st_mtime_ns, hashed]
+
+
+def has_another_format(facts: CaptureFacts) -> bool:
+    """Return whether a capture has packets that were read into another format."""
+    return facts.packets > 0 and facts.format != FORMAT[FrontEnd(facts.front_end)]
 
 
 def is_unchanged(facts: CaptureFacts, path: Path, network: Network, requested: FrontEnd) -> bool:

@@ -67,8 +67,6 @@ BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
 """Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT, SESSION = b"prefixes", b"period", b"text", b"session"
-UNKEYED_HASH_DIGITS = 32
-"""Number of hexadecimal digits of the XXH3 hash of a content; a keyed hash has 40."""
 PLAIN = "plain"
 IPV6_MARK = "v6:"
 """Prefix of the pseudonym of an IPv6 address, whose headers are longer; no address has it."""
@@ -409,17 +407,6 @@ def _own_keys(network: Network) -> UserKeys:
 def keyed_hash(text: str, secret: bytes) -> str:
     """Return a hash of a text that nobody can compute without the secret."""
     return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
-
-
-def key_content_hash(content: str, secret: bytes | None) -> str:
-    """Return the keyed hash of a capture's content hash.
-
-    An unkeyed hash comes from a network without pseudonyms (see UserKeys.hash_text) or from an
-    earlier version. Without a secret it stays unkeyed.
-    """
-    return (
-        keyed_hash(content, secret) if secret and len(content) == UNKEYED_HASH_DIGITS else content
-    )
 
 
 def secret_check(secret: bytes) -> str:

@@ -12,7 +12,7 @@ WORKER_KILLED = (
 )
 NOT_ENOUGH_MEMORY = (
     "not enough memory: {}; what is published stays. Run again with a higher limit (ulimit -v, the "
-    "container's memory): docs/sizing.md says how much each command needs"
+    "container's memory): docs/scale.md says how much each command needs"
 )
 MEMORY_ERROR = re.compile(
     "out of memory|bad.alloc|failed to map segment|start new thread|cannot allocate", re.IGNORECASE

@@ -1,24 +1,19 @@
 """The tables in Spark SQL, for data beyond one machine: register(spark, Warehouse(Path("W")))."""
 
-from functools import reduce
-from itertools import groupby
 from pathlib import Path
 from typing import IO
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import coalesce
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
-from schemas.former_names import FORMER_COLUMNS
 from spark_jobs.engine.spark import S3A, reads_object_stores
 from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import SCHEME, in_object_store
 from spark_jobs.view_sql import PUBLISHED, has_days, published_query
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.targets import stored_form
 
 LOCKED_VERSIONS: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
 """The lock on the version of the tables that each session reads."""
@@ -32,33 +27,14 @@ def read_table(
 ) -> DataFrame:
     """Return files of a table as a DataFrame, with their partition columns.
 
-    A column that an earlier version did not have is null.
+    A column that a file of another format lacks is null.
     """
     schema = from_arrow_schema(table.arrow_with_partitions)
     if not files:
         return spark.createDataFrame([], schema)
-    by_folder = groupby(sorted(files), lambda path: path.relative_to(warehouse.root).parts[0])
-    frames = [
-        _read_folder(spark, warehouse.root / folder, table, [*paths]) for folder, paths in by_folder
-    ]
-    return reduce(DataFrame.union, frames).select(schema.names)
-
-
-def _read_folder(spark: SparkSession, folder: Path, table: Table, files: list[Path]) -> DataFrame:
-    """Return files of one folder as a DataFrame; columns with former names get today's."""
-    schema = from_arrow_schema(table.arrow_with_partitions)
-    former = (
-        {}
-        if all(stored_form(table, path) for path in files)
-        else FORMER_COLUMNS.get(table.name, {})
-    )
-    for old, now in former.items():
-        schema = schema.add(old, schema[now].dataType)
-    reader = spark.read.schema(schema).option("basePath", _spark_path(folder)).option(*NO_GLOB)
-    frame = reader.parquet(*map(_spark_path, files))
-    for old, now in former.items():
-        frame = frame.withColumn(now, coalesce(now, old)).drop(old)
-    return frame
+    folder = _spark_path(warehouse.root / table.name)
+    reader = spark.read.schema(schema).option("basePath", folder).option(*NO_GLOB)
+    return reader.parquet(*map(_spark_path, files)).select(schema.names)
 
 
 def _spark_path(path: Path) -> str:

@@ -14,6 +14,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS
+from spark_jobs.capture.stamp import has_another_format
 from spark_jobs.engine.tasks import Failure, run_tasks
 from spark_jobs.errors import in_a_line, is_of_machine, withhold
 from spark_jobs.networks import Network
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import WorkItem
     from spark_jobs.warehouse.files import Written
 
-FORMAT = 30
+FORMAT = 1
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.
@@ -151,8 +152,8 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
     """Return the (network, date) pairs whose flows are not up to date.
 
     These are days with packets, and days with flows whose packets were replaced. A day stays as it
-    is if its packets were purged (see Warehouse.purged_before) or if files of them are missing (see
-    Warehouse.damaged).
+    is if its packets were purged (see Warehouse.purged_before), if files of them are missing (see
+    Warehouse.damaged), or if they were read into another format.
     """
     return [
         (network, day)
@@ -175,4 +176,19 @@ def _days_to_make(warehouse: Warehouse, network: str) -> set[date]:
         for day in CaptureFacts.of(capture).dates
         for near in days_around(day)
     }
-    return (days_with_packets(warehouse, network) | days_with_flows) - purged - damaged
+    others = captures_of_another_format(warehouse, network).values()
+    of_another_format = {day for facts in others for day in facts.dates}
+    days = days_with_packets(warehouse, network) | days_with_flows
+    return days - purged - damaged - of_another_format
+
+
+def captures_of_another_format(warehouse: Warehouse, network: str) -> dict[str, CaptureFacts]:
+    """Return the facts, by name, of captures whose packets were read into another format.
+
+    Ingest reads them again, so these are captures that are gone.
+    """
+    return {
+        capture.unit.name: facts
+        for capture in warehouse.published_units("capture", network)
+        if has_another_format(facts := CaptureFacts.of(capture))
+    }

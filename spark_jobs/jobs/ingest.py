@@ -25,7 +25,7 @@ from spark_jobs.jobs.publish_capture import (
 )
 from spark_jobs.jobs.publish_network import keys_with_secret, publish_network
 from spark_jobs.networks import Network
-from spark_jobs.removal.exclusions import load_exclusions, replace_unkeyed_hashes
+from spark_jobs.removal.exclusions import load_exclusions
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
@@ -84,8 +84,6 @@ def _prepare_networks(warehouse: Warehouse, networks: Iterable[Network]) -> dict
         try:
             publish_network(warehouse, network)
             finish_replacing(warehouse, network.name)
-            with warehouse.captures_locked(network.name):
-                replace_unkeyed_hashes(warehouse, network.name)
             load_exclusions(warehouse, network.name)  # fails without the key
         except Exception as error:
             refusals[network.name] = in_a_line(error)
@@ -113,9 +111,8 @@ def _ingest_changed(
             if isinstance(read, Failure):
                 from spark_jobs.capture.rows_of_file import CaptureRead
 
-                read = CaptureRead(
-                    CaptureFacts(size=0, values=0, error=f"{file[1]}: {read.reason}")
-                )
+                error = f"{file[1]}: {read.reason}"
+                read = CaptureRead(CaptureFacts(error=error))
             outcomes[file] = publish_capture(warehouse, staging, file, read)
 
         task = _ReadTask.of(warehouse, staging, [network for network, _ in files], front_end)

@@ -17,7 +17,7 @@ from spark_jobs.capture.removal_filter import (
     RemovalFilter,
     RemovedSpan,
 )
-from spark_jobs.capture.users import PLAIN, keyed_hash, make_secret, secret, secret_check
+from spark_jobs.capture.users import PLAIN, make_secret, secret, secret_check
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.facts import ForgottenFacts, NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
@@ -76,7 +76,7 @@ def columns_with_users(owner: str, facts: ForgottenFacts, network: str) -> tuple
 
 def with_spans(facts: ForgottenFacts, spans: Iterable[RemovedSpan]) -> ForgottenFacts:
     """Return the facts with these spans in place of theirs."""
-    return facts.replace(keyed_spans=sorted(spans), spans=[], made_with=secret_check(secret()))
+    return facts.replace(spans=sorted(spans), made_with=secret_check(secret()))
 
 
 def spans_of(facts: ForgottenFacts, network: str) -> list[RemovedSpan]:
@@ -84,27 +84,12 @@ def spans_of(facts: ForgottenFacts, network: str) -> list[RemovedSpan]:
 
     Raises UserError if they were made with another secret, because removed users would come back.
     """
-    if not facts.keyed_spans and not facts.spans:
-        return []
-    current_secret = secret()
-    if facts.made_with not in (None, secret_check(current_secret)):
+    if facts.spans and facts.made_with != secret_check(secret()):
         raise UserError(
             f"{network}: the users who were removed are recorded with another key of the "
             "pseudonyms: use that key, or their rows would come back"
         )
-    unkeyed = {(keyed_hash(text, current_secret), begin, end) for text, begin, end in facts.spans}
-    return [RemovedSpan(*span) for span in sorted({*unkeyed, *facts.keyed_spans})]
-
-
-def replace_unkeyed_hashes(warehouse: Warehouse, network: str) -> None:
-    """Replace a network's unkeyed hashes, which an earlier version wrote, by keyed ones.
-
-    Without a key, anyone can compute the hash of an address and compare.
-    """
-    published = warehouse.published(forgotten_unit(network))
-    if published and (facts := ForgottenFacts.of(published)).spans:
-        make_secret()  # a network with plain addresses may have none yet
-        warehouse.publish(published.unit, [], with_spans(facts, spans_of(facts, network)))
+    return [RemovedSpan(*span) for span in sorted({*facts.spans})]
 
 
 def forgotten_spans(warehouse: Warehouse, network: str) -> list[RemovedSpan]:

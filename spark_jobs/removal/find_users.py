@@ -111,9 +111,7 @@ def captures_about(warehouse: Warehouse, network: str, removed: RemovalFilter) -
     """Return the captures and logs with rows about users who are to be removed."""
     found: set[str] = set()
     for _, rows in _rows_about(warehouse, network, CAPTURE_TABLES, removed.may_match):
-        if not removed.only_in_dictionary(rows):
-            rows = rows.filter(pa.array(removed.matches(rows)))
-        found.update(rows["capture"].unique().to_pylist())
+        found.update(rows.filter(pa.array(removed.matches(rows)))["capture"].unique().to_pylist())
     return sorted(found)
 
 

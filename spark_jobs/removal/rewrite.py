@@ -10,8 +10,8 @@ import pyarrow as pa
 from schemas import FLOWS, PACKETS, Table
 from spark_jobs.capture.ingest_log import count_rows, restage_log_row
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter, drop_rows
-from spark_jobs.capture.users import key_content_hash, secret
-from spark_jobs.removal.exclusions import CAPTURE_TABLES, exclusions_of
+from spark_jobs.capture.users import PLAIN
+from spark_jobs.removal.exclusions import CAPTURE_TABLES, exclusions_of, key_scheme
 from spark_jobs.removal.find_users import captures_about, row_groups
 from spark_jobs.warehouse.facts import CaptureFacts, RemovalFacts
 from spark_jobs.warehouse.row_groups import write_row_group
@@ -46,7 +46,8 @@ def rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) ->
     before = CaptureFacts.of(published)
     facts = before.without_rows(None).replace(
         stamp=before.stamp,
-        content=key_content_hash(before.content, secret()),
+        # Nobody may find a removed user by writing the capture again.
+        content="" if key_scheme(warehouse, unit.network) == PLAIN else before.content,
         dates=[] if warehouse.is_intact(published) else before.dates,
         first_us=None,
         last_us=None,
@@ -121,8 +122,6 @@ def _stage_without(
         for rows in row_groups(warehouse.root / target, place.table):
             kept = without_users(partition, rows)
             changed |= len(kept) < len(rows)
-            if len(kept) == len(rows) and removed.only_in_dictionary(rows):
-                kept, changed = rows.cast(place.table.arrow).cast(rows.schema), True
             kept_parts += [kept] if len(kept) else []
         if changed:
             replaced.add(target)

@@ -8,12 +8,16 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs_version
 
+from spark_jobs.sources import giscope_version
+
 
 @cache
 def templates() -> Environment:
     """Return the Jinja environment with the pages' templates."""
     loader = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.globals["version"] = giscope_version()
+    return environment
 
 
 def shared_script_name() -> str:

@@ -45,7 +45,6 @@ from sqlalchemy import (
 )
 
 from schemas import CATALOG_NAME
-from schemas.former_names import folders_of_table
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.catalog_tables import (
     FILES,
@@ -421,8 +420,7 @@ def _is_of(table: Table, unit: Unit) -> ColumnElement[bool]:
 
 def _is_in(tables: Iterable[str]) -> ColumnElement[bool]:
     """Return the condition that a file is of one of some tables."""
-    folders = [folder for table in tables for folder in folders_of_table(table)]
-    return or_(False, *(FILES.c.path.startswith(f"{name}/", autoescape=True) for name in folders))
+    return or_(False, *(FILES.c.path.startswith(f"{name}/", autoescape=True) for name in tables))
 
 
 def _was_current(ns: int) -> ColumnElement[bool]:

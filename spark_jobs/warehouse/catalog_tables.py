@@ -8,10 +8,10 @@ from schemas import CATALOG_NAME
 
 NAMESPACE = "giscope"
 """The namespace of the Iceberg tables in Iceberg's catalog."""
-LAYOUT = 100
-"""The number of this layout: SQLite's user_version of a database that has it.
+FORMAT = 1
+"""The catalog's format. Raise it with each change of these tables, or of the facts in them.
 
-Raise it with each change of the tables; an earlier version has 12 or less.
+A warehouse with a catalog of another format is refused (see identity.py).
 """
 SCHEMA = MetaData()
 

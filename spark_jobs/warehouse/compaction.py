@@ -85,8 +85,8 @@ def merge(
 ) -> Iterator[tuple[Written, list[CaptureFile]]]:
     """Write merged files of a partition to staging.
 
-    Yields each file with the captures' files whose rows it holds. Files of an earlier version, with
-    other columns, are left out.
+    Yields each file with the captures' files whose rows it holds. Files of another format are left
+    out.
     """
     for batch in _within_limits(root, parts):
         forms = {Partition.stored(part.target) for part in batch}

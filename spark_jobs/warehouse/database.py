@@ -23,10 +23,8 @@ from sqlalchemy import (
     NullPool,
     Select,
     create_engine,
-    delete,
     func,
     insert,
-    inspect,
     make_url,
     select,
     update,
@@ -40,12 +38,9 @@ from spark_jobs.places import in_object_store
 from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.catalog_tables import (
     FENCES,
-    FILES,
-    ICEBERG_TABLES,
-    LAYOUT,
+    FORMAT,
     NAMESPACE,
     NAMESPACES,
-    OWN_TABLES,
     SCHEMA,
 )
 from spark_jobs.warehouse.disk import CHANGE_BYTES, file_name, report_full_disk
@@ -100,7 +95,7 @@ class Database(ABC):
 
     @abstractmethod
     def _has_tables(self, connection: Connection) -> bool:
-        """Return whether the database has the tables of this version."""
+        """Return whether the database has the catalog's tables."""
 
     @abstractmethod
     def _error(self, error: SQLAlchemyError) -> Exception:
@@ -158,15 +153,9 @@ class Database(ABC):
 
     def _make_tables(self, session: Connection) -> None:
         SCHEMA.create_all(session)
-        for index in (index for table in SCHEMA.tables.values() for index in table.indexes):
-            index.create(session, checkfirst=True)  # tables of an earlier version lack some
         namespace = {"catalog_name": CATALOG_NAME, "namespace": NAMESPACE, "property_key": "exists"}
         if not session.execute(select(NAMESPACES).filter_by(**namespace)).first():
             session.execute(insert(NAMESPACES).values(**namespace, property_value="true"))
-        if "listed" in {column["name"] for column in inspect(session).get_columns(FILES.name)}:
-            # An earlier version marked the files that Iceberg shows; now its tables are made again.
-            session.exec_driver_sql(f"alter table {FILES.name} drop column listed")
-            session.execute(delete(ICEBERG_TABLES).where(OWN_TABLES))
 
     @contextmanager
     def _begun(self, session: Connection) -> Iterator[None]:
@@ -239,11 +228,11 @@ class SQLite(Database):
         pass  # the operating system releases them when the process ends, and not before
 
     def _has_tables(self, connection: Connection) -> bool:
-        return connection.exec_driver_sql("pragma user_version").scalar_one() >= LAYOUT
+        return connection.exec_driver_sql("pragma user_version").scalar_one() == FORMAT
 
     def _make_tables(self, session: Connection) -> None:
         super()._make_tables(session)
-        session.exec_driver_sql(f"pragma user_version = {LAYOUT}")
+        session.exec_driver_sql(f"pragma user_version = {FORMAT}")
 
     @contextmanager
     def _errors_translated(self) -> Iterator[None]:

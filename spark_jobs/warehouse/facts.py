@@ -8,18 +8,15 @@ from __future__ import annotations
 import datetime
 from typing import Any, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from spark_jobs.networks import KeyPeriod
-from spark_jobs.warehouse.files import microseconds, to_datetime
+from spark_jobs.warehouse.files import to_datetime
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 
 class Facts(BaseModel):
-    """Facts of a unit of any kind.
-
-    Facts that an earlier version wrote may lack values, which then have the defaults.
-    """
+    """Facts of a unit of any kind. Facts of another format may lack values."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -59,6 +56,7 @@ class CaptureFacts(Facts):
 
     - stamp: values by which a later run decides whether to read the file again; None: it must be
       read
+    - format: the format of its rows (see capture/stamp.py)
     - content: the hash of the uncompressed file
     - frames, skipped: records read from the file, and how many of them gave no row, by reason
     - packets, rows, values: rows published in packets; in all tables; and values in them that are
@@ -68,24 +66,25 @@ class CaptureFacts(Facts):
     - duplicate_of: the capture that has its packets and took its place
     - replaces: content by name of the captures whose place it took
     - size, seconds, error: the file's size (bytes), the time that reading took, and why it gave no
-      rows. Facts of an earlier version lack them.
+      rows
     """
 
     stamp: list[Any] | None = None
+    format: int | None = None
     content: str = ""
     front_end: str = "builtin"
     frames: int = 0
     skipped: dict[str, int] = {}
     packets: int = 0
-    rows: int = Field(default=0, validation_alias=AliasChoices("rows", "packets"))
-    values: int | None = None
+    rows: int = 0
+    values: int = 0
     first_us: int | None = None
     last_us: int | None = None
     dates: list[datetime.date] = []
     duplicate_of: str | None = None
     replaces: dict[str, str] = {}
-    size: int | None = None
-    seconds: float | None = None
+    size: int = 0
+    seconds: float = 0
     error: str | None = None
 
     @property
@@ -106,18 +105,6 @@ class CaptureFacts(Facts):
             error=error,
             duplicate_of=duplicate_of,
         )
-
-    def with_logged(self, log: dict[str, Any]) -> Self:
-        """Return the facts with values of a row of ingest_log that an earlier version left out."""
-        first, last = log["first_ts"], log["last_ts"]
-        logged = {
-            "first_us": microseconds(first) if first else None,
-            "last_us": microseconds(last) if last else None,
-            "size": log["bytes"],
-            "seconds": log["seconds"],
-            "error": log["error"],
-        }
-        return self.replace(**{n: v for n, v in logged.items() if getattr(self, n) is None})
 
     def log_row(self, capture: str) -> dict[str, Any]:
         """Return the capture's row of ingest_log."""
@@ -150,9 +137,7 @@ class DayFacts(Facts):
 
     inputs: str | None = None
     settings: list[Any] | None = None
-    user_partitions: int | None = Field(
-        None, validation_alias=AliasChoices("user_partitions", "buckets")
-    )
+    user_partitions: int | None = None
     key_period: KeyPeriod | None = None
     others: tuple[tuple[str, KeyPeriod], ...] = ()
     failed: str | None = None
@@ -194,16 +179,14 @@ class PurgeFacts(Facts):
 class ForgottenFacts(Facts):
     """A network's forgotten users, by hashes of their names.
 
-    - keyed_spans: (hash that needs the secret, begin, end): the user's rows from this time (µs
-      since 1970) are in no table
-    - spans: the same with hashes that anybody can make, as an earlier version wrote them
+    - spans: (hash that needs the secret, begin, end): the user's rows from this time (µs since
+      1970) are in no table
     - made_with: identifies the secret of the hashes
     - own_names: whether the users' names mean the same users in all networks
     - far_in: the networks in which no other user has these addresses, so that the far end of a
       connection is the user
     """
 
-    keyed_spans: list[tuple[str, int, int]] = []
     spans: list[tuple[str, int, int]] = []
     made_with: str | None = None
     own_names: bool = False

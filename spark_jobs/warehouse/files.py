@@ -16,7 +16,6 @@ import xxhash
 
 from schemas import Table
 from schemas.arrow_types import ARROW_TYPES
-from schemas.former_names import renamed_columns
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import Content, content_of
@@ -168,12 +167,8 @@ def _read_file(
 def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table:
     """Return some columns of a file's rows.
 
-    Columns with former names get today's. A column that a file lacks is null, or 0 if the column
-    may not be null.
+    A column that a file of another format lacks is null, or 0 if the column may not be null.
     """
-    renamed = renamed_columns(table.name, rows.column_names)
-    if renamed:
-        rows = rows.rename_columns([renamed.get(name, name) for name in rows.column_names])
     for column in table.columns:
         if column.name in names and column.name not in rows.column_names:
             filler = pa.scalar(0 if column.required else None).cast(ARROW_TYPES[column.type])

@@ -7,7 +7,6 @@ in the manifests and not in the files, as Iceberg allows for identity partitions
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +71,6 @@ from pyiceberg.types import (
 
 from schemas import Table
 from schemas.arrow_types import ARROW_TYPES
-from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import File, FileChanges
 from spark_jobs.warehouse.catalog_tables import NAMESPACE
@@ -187,7 +185,7 @@ def _metadata_without_snapshots(table: Table) -> TableMetadata:
         for n, column in enumerate(table.partitions)
     ]
     comment = {"comment": f"one row is {table.row}"}
-    properties = {**PROPERTIES, **_name_mapping(table, schema), **comment}
+    properties = {**PROPERTIES, **_name_mapping(schema), **comment}
     return new_table_metadata(schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, "", properties)
 
 
@@ -198,11 +196,8 @@ def _with_present_columns(table: Table, metadata: TableMetadata) -> TableMetadat
     current = IcebergTable((table.name,), metadata, "", PathIO(), NoopCatalog(NAMESPACE))
     transaction = current.transaction()
     with transaction.update_schema() as evolving:
-        for former, name in renamed_columns(table.name, metadata.schema().column_names).items():
-            evolving.rename_column(former, name)
-    with transaction.update_schema() as evolving:
         evolving.union_by_name(schema_of(table))
-    transaction.set_properties(_name_mapping(table, transaction.table_metadata.schema()))
+    transaction.set_properties(_name_mapping(transaction.table_metadata.schema()))
     return transaction.table_metadata
 
 
@@ -210,8 +205,8 @@ def _with_present_columns(table: Table, metadata: TableMetadata) -> TableMetadat
 def schema_of(table: Table) -> Schema:
     """Return the Iceberg schema of a table, its partition columns first.
 
-    All columns are optional: files of an early version lack some, and what could not be measured is
-    null.
+    All columns are optional: files of another format may lack some, and what could not be measured
+    is null.
     """
     ids = count(1)
     fields = [
@@ -231,12 +226,9 @@ def _columns(schema: Schema) -> set[tuple[str, str, str | None]]:
     return {(field.name, str(field.field_type), field.doc) for field in schema.fields}
 
 
-def _name_mapping(table: Table, schema: Schema) -> dict[str, str]:
-    """Return the property by which readers find columns in files, by today's and former names."""
-    mapping = schema.name_mapping.model_dump()
-    for column in mapping:
-        column["names"] = stored_names(table.name, column["names"])
-    return {TableProperties.DEFAULT_NAME_MAPPING: json.dumps(mapping)}
+def _name_mapping(schema: Schema) -> dict[str, str]:
+    """Return the property by which readers find columns in files, by their names."""
+    return {TableProperties.DEFAULT_NAME_MAPPING: schema.name_mapping.model_dump_json()}
 
 
 def _iceberg_type(type_: pa.DataType, ids: Iterator[int]) -> IcebergType:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from schemas import NETWORKS
-from schemas.former_names import FORMER_TABLES
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.places import path_of, remove_all
 from spark_jobs.warehouse.catalog import FileChanges, MetadataChange, UnitCatalog
@@ -90,11 +89,10 @@ class IcebergTables:
         return {file[prefix_length:] for location in locations for file in files_of(location)}
 
     def _unusable(self) -> Collection[str]:
-        """Return the tables with former names, or all if the warehouse was moved."""
+        """Return all tables if the warehouse was moved, else none."""
         locations, root = self._catalog.metadata_locations(), f"{self._root.resolve()}/"
-        if all(location.startswith(root) for location in locations.values()):
-            return FORMER_TABLES.keys() & locations
-        return list(locations)
+        was_moved = not all(location.startswith(root) for location in locations.values())
+        return [*locations] if was_moved else []
 
     def _facts_to_back_up(self) -> dict[str, str]:
         return {

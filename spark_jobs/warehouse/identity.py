@@ -19,7 +19,8 @@ from sqlalchemy import Connection, insert, select
 
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
-from spark_jobs.warehouse.catalog_tables import FILES, IDENTITIES, UNITS
+from spark_jobs.sources import giscope_version
+from spark_jobs.warehouse.catalog_tables import FILES, FORMAT, IDENTITIES, UNITS
 from spark_jobs.warehouse.database import CATALOG_VARIABLE, Database
 from spark_jobs.warehouse.disk import sync
 
@@ -33,14 +34,24 @@ They show whether it is the catalog of this warehouse.
 
 
 class Mark(NamedTuple):
-    """The identity that a warehouse shares with its catalog, and that catalog's location."""
+    """The identity that a warehouse shares with its catalog, and what made both.
+
+    - catalog: the catalog's location
+    - version: the version of giscope
+    - format: the catalog's format (see catalog_tables.py)
+    """
 
     identity: str
     catalog: str
+    version: str
+    format: int
 
 
 def read_mark(root: Path) -> Mark | None:
-    """Return a warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
+    """Return a warehouse's mark; None if it has none.
+
+    Raises UserError if it cannot be read, or if the catalog has another format.
+    """
     path = root / MARK
     try:
         text = path.read_bytes()
@@ -48,12 +59,19 @@ def read_mark(root: Path) -> Mark | None:
         return None
     try:
         found = json.loads(text)
-        return Mark(str(found["identity"]), str(found["catalog"]))
-    except (ValueError, TypeError, KeyError) as error:
+        version, format_ = found.get("version", "0.1"), found.get("format")
+        mark = Mark(str(found["identity"]), str(found["catalog"]), str(version), format_)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(
             f"{path}: is damaged: restore it, or remove it and the warehouse's "
             f"catalog and run {_rebuild_command(root)}"
         ) from error
+    if mark.format != FORMAT:
+        raise UserError(
+            f"{root}: giscope {mark.version} made it, whose catalog has another format: keep the "
+            "captures, remove this warehouse, and run again"
+        )
+    return mark
 
 
 def identity_of(session: Connection) -> str | None:
@@ -85,17 +103,19 @@ class IdentityCheck:
 
     def check(self) -> None:
         """Raise UserError if warehouse and catalog do not belong together. Writes nothing."""
+        mark = read_mark(self._root)  # first: a catalog of another format is not opened
         if self._database.exists():
             with self._database.reading() as session:
-                self._shared_identity(session)
+                self._shared_identity(session, mark)
         elif self._has_tables():
-            self._refuse_unknown(read_mark(self._root))
+            self._refuse_unknown(mark)
 
     def expect_lost_catalog(self) -> None:
         """Make the first transaction give the warehouse's identity to a catalog that has nothing.
 
         Raises UserError if the catalog has an identity, or has anything.
         """
+        read_mark(self._root)
         if self._database.exists():
             with self._database.reading() as session:
                 if identity_of(session) or _has_units(session):
@@ -110,22 +130,23 @@ class IdentityCheck:
         """
         if self._identity is not None and identity_of(session) == self._identity:
             return
-        identity = self._shared_identity(session) or uuid.uuid4().hex
-        if self._names_new_catalog or read_mark(self._root) is None:
+        mark = read_mark(self._root)
+        identity = self._shared_identity(session, mark) or uuid.uuid4().hex
+        if self._names_new_catalog or mark is None:
             location = self._database.location
             name = location.rpartition("/")[2] if self._database.in_warehouse else location
-            mark = Mark(identity, name)
-            identity = _write_mark(self._root, mark, self._names_new_catalog).identity
+            new = Mark(identity, name, giscope_version(), FORMAT)
+            identity = _write_mark(self._root, new, self._names_new_catalog).identity
         if identity_of(session) is None:
             session.execute(insert(IDENTITIES).values(identity=identity))
         self._identity = identity
 
-    def _shared_identity(self, session: Connection) -> str | None:
+    def _shared_identity(self, session: Connection, mark: Mark | None) -> str | None:
         """Return the identity of both, or of the one that has it; None if neither has one.
 
         Raises UserError if they do not belong together.
         """
-        mark, identity = read_mark(self._root), identity_of(session)
+        identity = identity_of(session)
         if mark and identity == mark.identity:
             self._identity = identity
             return identity
@@ -166,11 +187,6 @@ class IdentityCheck:
         if_lost = f"if that is lost, run {_rebuild_command(self._root)}"
         if not mark:
             return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {if_lost}"
-        if "/" not in mark.catalog and in_object_store(self._root):
-            return (
-                f"it was made with {self._root / mark.catalog}, as earlier versions did: set "
-                f"{CATALOG_VARIABLE} to an empty database and run {_rebuild_command(self._root)}"
-            )
         if "/" not in mark.catalog:
             if self._database.in_warehouse:
                 return f"restore {self._root / mark.catalog}, or, {if_lost}"

@@ -31,7 +31,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from schemas import PACKETS, Table
-from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.warehouse.files import (
     TableWriter,
     microseconds,
@@ -88,9 +87,7 @@ def row_groups(path: Path) -> list[RowGroup]:
     Raises FileNotFoundError.
     """
     metadata = read_metadata(path)
-    stored = [metadata.schema.column(n).name for n in range(metadata.num_columns)]
-    renamed = renamed_columns(PACKETS.name, stored)
-    names = [renamed.get(name, name) for name in stored]
+    names = [metadata.schema.column(n).name for n in range(metadata.num_columns)]
     columns = [names.index(name) for name in ("capture", "user_partition", "ts")]
     found = []
     for number in range(metadata.num_row_groups):
@@ -127,13 +124,12 @@ def read_columns(groups: Iterable[RowGroup], columns: Sequence[str]) -> Iterator
 
     Of the table's sparse columns, only those that the file has.
     """
-    stored = stored_names(PACKETS.name, columns)
     for path, groups_of_file in groupby(groups, attrgetter("path")):
         with open_parquet(
             path, metadata=_metadata(path), read_dictionary=["user", "server"]
         ) as file:
             for group in groups_of_file:
-                rows = file.read_row_group(group.number, columns=stored, use_threads=False)
+                rows = file.read_row_group(group.number, columns=columns, use_threads=False)
                 lacking = {*PACKETS.sparse} - {*rows.column_names}
                 yield with_columns(rows, PACKETS, [c for c in columns if c not in lacking])
 
@@ -196,8 +192,7 @@ def stored_row_groups(
 
         def read(number: int, columns: Sequence[str]) -> pa.Table:
             names = [name for name in columns if name in schema.names]
-            stored = stored_names(table.name, names)
-            rows = file.read_row_group(number, columns=stored, use_threads=False)
+            rows = file.read_row_group(number, columns=names, use_threads=False)
             return with_columns(rows, table, names).cast(pa.schema(map(schema.field, names)))
 
         for number in range(file.num_row_groups):

@@ -490,7 +490,7 @@ class Warehouse:
         """Publish these units, with their facts and files, in a catalog that has nothing.
 
         All are published in one transaction. staged: files that are not at their targets yet.
-        Earlier versions are not known, so the history horizon is set to the present time.
+        Superseded files are not known, so the history horizon is set to the present time.
         """
         with self.locked("publish"):
             self._storage.move_to_targets(file.staged for file in staged)
@@ -561,7 +561,7 @@ class Warehouse:
     def erase_history(self, tables: Iterable[Table]) -> None:
         """Remove all superseded files of these tables, and what killed jobs left behind.
 
-        Files are removed even if a reader has them open. Earlier versions of these tables can no
+        Files are removed even if a reader has them open. Superseded rows of these tables can no
         longer be queried. All files that the catalog does not list as current are removed,
         whatever their age.
         """

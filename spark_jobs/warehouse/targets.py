@@ -1,8 +1,7 @@
 """Targets: the paths of published files below the warehouse's root.
 
 A target is TABLE/network=NETWORK/date=DAY/NAME-LAYOUT-VERSION.parquet. Tables without days have no
-date. No other module puts a target together or takes one apart. The folder of a table that an
-earlier version wrote may have its former name.
+date. No other module puts a target together or takes one apart.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from schemas import Table
-from schemas.former_names import table_of_folder
 from spark_jobs.figures.tables import TABLES
 
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
@@ -57,15 +55,15 @@ class Partition(NamedTuple):
 def stored_form(table: Table, target: str | PurePath) -> Table | None:
     """Return the form of a table whose columns a file has, by the file's name.
 
-    It is the table or its lean form; None for files of earlier versions.
+    It is the table or its lean form; None for files of another format.
     """
     parts = str(target).rsplit("-", 2)
     return next((form for form in (table, table.lean) if form.layout in parts[-2:-1]), None)
 
 
 def table_name(target: str) -> str:
-    """Return today's name of a file's table."""
-    return table_of_folder(target.partition("/")[0])
+    """Return the name of a file's table."""
+    return target.partition("/")[0]
 
 
 def day_text(path: str) -> str:

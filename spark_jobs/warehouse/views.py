@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from schemas import PARTITION_COLUMNS, Table
 from schemas.arrow_types import ARROW_TYPES
-from schemas.former_names import renamed_columns
 from spark_jobs import view_sql
 from spark_jobs.errors import FullDiskError, UserError, quoted_error
 from spark_jobs.places import in_object_store
@@ -30,7 +29,7 @@ from spark_jobs.view_sql import (
     write_description,
 )
 from spark_jobs.warehouse.disk import replacing
-from spark_jobs.warehouse.files import REMEDY, read_metadata
+from spark_jobs.warehouse.files import REMEDY
 from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import fingerprint
 
@@ -170,11 +169,8 @@ def view_of(table: Table, files: Iterable[Path]) -> View:
     for path in files:
         network, folder, name = _place(path, owner)
         form = stored_form(table, path)
-        layout, stored = (form.layout, []) if form else ("", read_metadata(path).schema.names)
-        renamed = (*renamed_columns(table.name, stored).items(),)
-        group = groups.setdefault(
-            (folder, layout, renamed), Files(network, folder, [], layout, renamed)
-        )
+        layout = form.layout if form else ""
+        group = groups.setdefault((folder, layout), Files(network, folder, [], layout))
         group.names.append(name)
     partitions, columns = (
         [Column(c.name, sql_type(ARROW_TYPES[c.stored_type]), c.comment) for c in columns]

@@ -16,15 +16,13 @@ from zoneinfo import ZoneInfo
 import pytest
 import zstandard
 from conftest import CAPTURES, DAY, FEW, ROOT, Demo
-from live import between
-from many_days import moved, parts
 
-from schemas import Table
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.airflow_program import AIRFLOW, STEPS, query, rows
+from tests.helpers.live import between
+from tests.programs.many_days import moved, parts
 
-AIRFLOW = ROOT / "infra/airflow/airflow"
-STEPS = ["complete", "ingest", "flows", "check", "marts", "passed", "published"]
 NETWORK = """[[network]]
 name = "{}"
 country = "AA"
@@ -124,14 +122,6 @@ def webhook() -> Iterator[HTTPServer]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
-
-
-def rows(warehouse: Warehouse, table: Table, where: str = "true") -> list[tuple]:
-    """Return a table's rows; sums to nine digits, as Spark adds in any order."""
-    found = query(warehouse, f"from {table.name} where {where}")
-    return sorted(
-        (tuple(f"{v:.9g}" if isinstance(v, float) else v for v in row) for row in found), key=repr
-    )
 
 
 def land(landing: Path, network: str, names: list[str], marker: str = "") -> Path:
@@ -386,7 +376,3 @@ def test_logs_that_a_live_zeek_landed_are_published_for_their_day(
     [(monitors, sound)] = query(warehouse, counted)
     assert monitors > 0
     assert sound
-
-
-def query(warehouse: Warehouse, sql: str) -> list[tuple]:
-    return warehouse.connect().sql(sql).fetchall()

@@ -19,15 +19,15 @@ from urllib.request import ProxyHandler, Request, build_opener
 import psutil
 import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT, Demo
-from listening import Seen, watched
 from playwright.sync_api import Browser, Page, expect
-from test_dag import AIRFLOW, STEPS, rows
-from test_pseudonyms import Finder, subscribers
-from test_spark_sql import free_port
 
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.airflow_program import AIRFLOW, STEPS, rows
+from tests.helpers.listening import Seen, watched
+from tests.helpers.spark_programs import free_port
+from tests.helpers.subscribers_found import Finder, subscribers
 
 pytestmark = pytest.mark.slow
 NETWORKS = ["aa-gprs", "bb-gprs", "cc-dialup", "dd-lte"]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from capture_files import EVERYONE, rows_of
 from conftest import CAPTURES, PUBLIC_CAPTURES
-from layers import CARRIERS, every_layer
+
+from tests.helpers.capture_files import EVERYONE, rows_of
+from tests.helpers.layers import CARRIERS, every_layer
 
 LAB = sorted(CAPTURES.glob("*/*.pcap.zst"))
 PUBLIC = sorted([*PUBLIC_CAPTURES.glob("*/*.pcapng"), *PUBLIC_CAPTURES.glob("*/*.dmp.gz")])

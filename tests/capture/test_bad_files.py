@@ -9,7 +9,9 @@ import zlib
 
 import pytest
 import zstandard
-from bad_input import (
+
+from spark_jobs.errors import UserError
+from tests.helpers.bad_input import (
     BLOCKS,
     FORMATS,
     FRAMES,
@@ -21,7 +23,7 @@ from bad_input import (
     unnumbered,
     zstd_blocks,
 )
-from capture_files import (
+from tests.helpers.capture_files import (
     NOON,
     Frame,
     enhanced,
@@ -33,14 +35,13 @@ from capture_files import (
     section,
     timed,
 )
-from layers import SYN
-
-from spark_jobs.errors import UserError
+from tests.helpers.layers import SYN
 
 NUMBERS = list(range(1, len(FRAMES) + 1))
 MEBIBYTE = 1 << 20
 
 
+@pytest.mark.integration
 @FORMATS
 def test_a_file_cut_anywhere_keeps_every_whole_packet(header, records):
     file = header + b"".join(records)

@@ -5,12 +5,12 @@ import time
 
 import numpy as np
 import pytest
-from bad_input import PCAPNG, changed
-from capture_files import NOON, Frame, enhanced, interface, pcap, read, section, timed
-from layers import GTP_IN, SYN, UP
 from scapy.layers.inet import TCP
 
 from spark_jobs.capture.addresses import AddressTable
+from tests.helpers.bad_input import PCAPNG, changed
+from tests.helpers.capture_files import NOON, Frame, enhanced, interface, pcap, read, section, timed
+from tests.helpers.layers import GTP_IN, SYN, UP
 
 IP_LEN, TCP_OFFSET = 2, 20 + 12
 

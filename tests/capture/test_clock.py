@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from capture_files import NOON, Frame, pcap, pcapng
 from conftest import ROOT, ask
-from zeek_logs import log
 
 from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
@@ -31,6 +29,8 @@ from spark_jobs.networks import Network
 from spark_jobs.users.packets import Span, read_packets
 from spark_jobs.warehouse.row_groups import row_groups
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import NOON, Frame, pcap, pcapng
+from tests.helpers.zeek_logs import log
 
 MS = 1000
 SECOND = 1_000_000

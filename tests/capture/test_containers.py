@@ -8,7 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import zstandard
-from capture_files import (
+from conftest import CAPTURES
+
+from spark_jobs.capture import reader, stream
+from spark_jobs.errors import UserError
+from tests.helpers.capture_files import (
     NOON,
     Frame,
     block,
@@ -27,11 +31,7 @@ from capture_files import (
     table_of,
     timed,
 )
-from conftest import CAPTURES
-from layers import CARRIERS, DATA, DATAGRAM, PING, SYN, SYN6
-
-from spark_jobs.capture import reader, stream
-from spark_jobs.errors import UserError
+from tests.helpers.layers import CARRIERS, DATA, DATAGRAM, PING, SYN, SYN6
 
 PACKETS = [SYN, DATA, DATAGRAM, PING, SYN6]
 FRAMES = timed(PACKETS)

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import zstandard
-from capture_files import EVERYONE, NOON, Frame, pcap, table_of
 from conftest import CAPTURES
-from layers import DOWN, UP, UP6
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
-from zeek_logs import log
 
 from spark_jobs.capture.duplicates import MIN_DECIDED, drop_duplicates
 from spark_jobs.capture.reader import PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
+from tests.helpers.capture_files import EVERYONE, NOON, Frame, pcap, table_of
+from tests.helpers.layers import DOWN, UP, UP6
+from tests.helpers.zeek_logs import log
 
 MS = 1000
 PCAP_HEADER_BYTES, TTL_AT = 24, 8

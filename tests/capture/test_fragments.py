@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_files import NOON, Frame, Read, pcap, rows_of, timed
 from conftest import REPORTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import DOWN, SERVER, SERVER6, UP, USER, USER6, gtp
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import (
     IPv6,
@@ -20,6 +18,9 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrHopByHop,
 )
 from scapy.packet import Packet, Raw
+
+from tests.helpers.capture_files import NOON, Frame, Read, pcap, rows_of, timed
+from tests.helpers.layers import DOWN, SERVER, SERVER6, UP, USER, USER6, gtp
 
 S = 1_000_000
 SEGMENT = TCP(sport=80, dport=40000, flags="A", seq=1000, ack=1)

@@ -3,38 +3,33 @@
 import gzip
 
 import pytest
-from bad_input import BLOCKS, PCAP, PCAPNG, RECORDS, changed, sound, unnumbered, zstd_blocks
-from capture_files import NOON, Frame, pcap, pcap_header, pcap_record, pcapng, read, timed
 from conftest import PUBLIC_CAPTURES
-from damage import damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from layers import CARRIERS, DATA, EXTENSIONS, FRAGMENTS, GTP_IN, SYN, SYN6, every_layer
-from quic_layers import CASES
 
 from spark_jobs.errors import UserError
-
-MIXED = timed(
-    [
-        SYN,
-        DATA[:72],
-        SYN6,
-        *FRAGMENTS[:2],
-        *GTP_IN.values(),
-        *map(bytes, EXTENSIONS.values()),
-        *(seen.packet for seen in CASES["unreachable"][:6]),
-        SYN,
-    ]
+from tests.helpers.bad_input import (
+    BLOCKS,
+    PCAP,
+    PCAPNG,
+    RECORDS,
+    changed,
+    sound,
+    unnumbered,
 )
-SEEDS = {
-    "pcap": pcap(MIXED),
-    "pcap, big-endian": pcap(MIXED, order=">"),
-    "pcapng": pcapng(MIXED),
-    "every link type": every_layer(),
-    "Ethernet": pcap([Frame(CARRIERS[13].frame(f.data), f.ts) for f in MIXED], 1),
-    "gzip": gzip.compress(pcap(MIXED)),
-    "zstd": b"".join(zstd_blocks([PCAP, *map(pcap_record, MIXED)])),
-}
+from tests.helpers.capture_files import (
+    NOON,
+    Frame,
+    pcap,
+    pcap_header,
+    read,
+)
+from tests.helpers.capture_seeds import MIXED, SEEDS
+from tests.helpers.damage import damaged
+from tests.helpers.layers import (
+    CARRIERS,
+    SYN,
+)
 
 fuzz = settings(
     max_examples=150,

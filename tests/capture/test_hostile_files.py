@@ -11,12 +11,22 @@ from itertools import count
 
 import pytest
 import zstandard
-from bad_input import BLOCKS, FORMATS, FRAMES, PCAP, PCAPNG, RECORDS, changed, sound, unnumbered
-from capture_files import EVERYONE, NOON, block, interface, pcapng, read, rows_of
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
 from spark_jobs.capture import reader
 from spark_jobs.errors import UserError
+from tests.helpers.bad_input import (
+    BLOCKS,
+    FORMATS,
+    FRAMES,
+    PCAP,
+    PCAPNG,
+    RECORDS,
+    changed,
+    sound,
+    unnumbered,
+)
+from tests.helpers.capture_files import EVERYONE, NOON, block, interface, pcapng, read, rows_of
 
 MEBIBYTE = 1 << 20
 DAY_S = 86_400
@@ -141,6 +151,7 @@ def gzip_of_zeros(head: bytes, gibibytes: int) -> bytes:
     return start + gzip.compress(bytes(64 * MEBIBYTE)) * (16 * gibibytes)
 
 
+@pytest.mark.integration
 @FORMATS
 @pytest.mark.parametrize("bomb", [zstd_of_zeros, gzip_of_zeros])
 def test_gigabytes_of_nothing_are_given_up_and_what_came_before_is_kept(

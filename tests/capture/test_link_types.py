@@ -1,9 +1,19 @@
 """A packet gives the same row whatever carries it, and however much of it was captured."""
 
 import pytest
-from capture_files import Frame, pcap, rows_of, timed
 from conftest import REPORTS
-from layers import (
+from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
+from scapy.contrib.geneve import GENEVE
+from scapy.layers.dot11 import Dot11, RadioTap
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.ipsec import ESP
+from scapy.layers.l2 import ARP, GRE, LLC, SNAP, Ether
+from scapy.layers.vxlan import VXLAN
+
+from schemas import PACKETS, TUNNELS
+from tests.helpers.capture_files import Frame, pcap, rows_of, timed
+from tests.helpers.layers import (
     BASE_STATION,
     CARRIERS,
     DATA,
@@ -27,16 +37,6 @@ from layers import (
     Carrier,
     gtp,
 )
-from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
-from scapy.contrib.geneve import GENEVE
-from scapy.layers.dot11 import Dot11, RadioTap
-from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.ipsec import ESP
-from scapy.layers.l2 import ARP, GRE, LLC, SNAP, Ether
-from scapy.layers.vxlan import VXLAN
-
-from schemas import PACKETS, TUNNELS
 
 IDENTITY = ("capture", "frame", "ts", "user_partition", "clock_steps")
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")

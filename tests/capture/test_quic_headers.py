@@ -1,11 +1,13 @@
 """QUIC's columns: what headers show, on which flows they count, and what hostile ones do."""
 
 import pytest
-from capture_files import Frame, pcap, read, timed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import SERVER, USER
-from quic_layers import (
+from scapy.layers.inet import IP
+
+from tests.helpers.capture_files import Frame, pcap, read, timed
+from tests.helpers.layers import SERVER, USER
+from tests.helpers.quic_layers import (
     CASES,
     COALESCED_HANDSHAKE,
     FILLER,
@@ -23,7 +25,6 @@ from quic_layers import (
     short_header,
     varint,
 )
-from scapy.layers.inet import IP
 
 ENDS, CLIENT, IDS_OF_SERVER = Ends(), IDS[:8], OTHER_IDS[:8]
 COLUMNS = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
@@ -129,6 +130,7 @@ BEGINNING = [Frame(seen.packet) for seen in connection()]
 HEADERS = [seen.packet for name in ("IDs of 4 and 8 bytes", "unreachable") for seen in CASES[name]]
 
 
+@pytest.mark.integration
 @hostile
 @given(
     packet=st.sampled_from(HEADERS),

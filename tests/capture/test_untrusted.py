@@ -2,7 +2,6 @@
 itself alone."""
 
 import gzip
-import json
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,15 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import zstandard
-from capture_files import pcap, pcapng, timed
 from conftest import NETWORKS_FILE
-from damage import damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from layers import DATA, SYN
-from zeek_logs import CONNECTION, FIELDS, log, package_log, site_log
 
-from schemas.zeek import ACCOUNTING_LOG, LOGS, MONITOR_LOG, PACKET_LOG, Log
+from schemas.zeek import MONITOR_LOG, PACKET_LOG, Log
 from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
@@ -32,62 +27,13 @@ from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import load_networks
+from tests.helpers.capture_files import pcap, pcapng, timed
+from tests.helpers.damage import damaged
+from tests.helpers.hostile_texts import HOSTILE, KINDS, PACKET, ROWS, TEXTS, in_json, in_tsv
+from tests.helpers.layers import DATA, SYN
 
 PREFIXES = subscriber_prefixes([ip_network("10.64.0.0/14")])
-PACKET = {
-    "ts": "1078224001.891451",
-    "user": "10.67.1.10",
-    "server": "198.51.100.24",
-    "downlink": "F",
-    "ip_proto": "1",
-    "ip_len": "84",
-    "ip_id": "1755",
-    "ttl": "64",
-}
-ROWS = {
-    "conn": CONNECTION
-    | {"ts": "1.5", "proto": "tcp", "service": "http", "duration": "2.5", "conn_state": "SF"},
-    "http": CONNECTION
-    | {"ts": "1.5", "trans_depth": "1", "method": "GET", "status_code": "200"}
-    | {"request_body_len": "0"},
-    "ssl": CONNECTION | {"ts": "1.5", "established": "T", "resumed": "F"},
-    "radius": CONNECTION
-    | {"ts": "1.5", "username": "u", "framed_addr": "10.64.0.1", "result": "success"},
-    ACCOUNTING_LOG.path: {"ts": "9.5", "nas": "192.0.2.1", "status": "1", "session": "s"}
-    | {"address": "10.64.0.1", "subscriber": "u", "session_time": "7", "delay": "3"},
-    MONITOR_LOG.path: dict.fromkeys(("received", "dropped", "acks", "gaps"), "1") | {"ts": "1.5"},
-    PACKET_LOG.path: PACKET,
-}
-"""A valid row of each kind of log."""
-KINDS = {log.path: log for log in LOGS}
-TEXTS = {"user", "server", "nas", "session", "address", "subscriber", "username", "framed_addr"}
 TEXTS |= {"conn_state", "result", "proto", "service", "method", "uid", "id.orig_h", "id.resp_h"}
-
-
-def in_tsv(kind: str, *rows: dict[str, str]) -> bytes:
-    if kind == PACKET_LOG.path:
-        return log(rows).encode()
-    if kind in FIELDS:
-        return site_log(kind, rows).encode()
-    return package_log(KINDS[kind], rows).encode()
-
-
-def json_line(row: dict[str, str]) -> str:
-    """A row of which every value that can be one is a number or a truth, as Zeek writes it."""
-
-    def value(name: str, text: str) -> object:
-        if name in TEXTS:
-            return text
-        try:
-            return {"T": True, "F": False}.get(text) if text in ("T", "F") else json.loads(text)
-        except (ValueError, RecursionError):
-            return text
-
-    return json.dumps({name: value(name, text) for name, text in row.items()}) + "\n"
-
-
-def in_json(kind: str, *rows: dict[str, str]) -> bytes:
-    return "".join(map(json_line, rows)).encode()
 
 
 def rows_of(kind: Log) -> Callable[[Path], object]:
@@ -126,12 +72,6 @@ SEEDS = LOG_SEEDS | {
     "zstd of a log": zstandard.compress(LOG_SEEDS["conn, in_json"]),
     "networks file": NETWORKS_FILE.read_bytes(),
 }
-HOSTILE = [
-    *("#separator \\x0\n", "#separator \\U00110000\n", "#separatorx\n", "#fields\n", "#path\n"),
-    *("inf", "-inf", "nan", "1e308", "1e999", "-1", "9" * 25, "9223372036854775807", "4294967295"),
-    *("\0", "\n", "\t", ",", "-", "(empty)", "T", '"', '{"', "{}", "[]", "null", '"x"', "#", "\\"),
-    *("::", "10.64.0.1", "2004-03-02T10:00:00Z", '{"ts":"noon"}\n', "\ud7ff", "\u2028", "1.5.5"),
-]
 BYTES = [*(text.encode() for text in HOSTILE), b"\xff\xfe", b"\xed\xa0\x80", b"[" * 60_000]
 BYTES += [b'{"a":' * 20_000, struct.pack("<I", 2**32 - 1), zstandard.compress(b""), b"\x1f\x8b"]
 
@@ -143,6 +83,7 @@ fuzz = settings(
 )
 
 
+@pytest.mark.integration
 @fuzz
 @pytest.mark.parametrize("parser", PARSERS)
 @given(data=st.one_of(st.binary(max_size=600), damaged(SEEDS, BYTES)))
@@ -153,6 +94,7 @@ def test_any_bytes_raise_the_readers_own_error_or_none(tmp_path, parser, data):
         PARSERS[parser](path)
 
 
+@pytest.mark.integration
 @settings(fuzz, max_examples=40)
 @pytest.mark.parametrize("form", [in_tsv, in_json])
 @pytest.mark.parametrize("kind", ROWS)

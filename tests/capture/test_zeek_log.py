@@ -11,7 +11,6 @@ import zstandard
 from conftest import CAPTURES, ROOT, ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zeek_logs import NAMES, log, minimal_rows, site_log
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture import FrontEnd, zeek_log
@@ -24,6 +23,7 @@ from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
+from tests.helpers.zeek_logs import NAMES, log, minimal_rows, site_log
 
 POOL = "10.64.0.0/14"
 FULL = ROOT.parent / "shared/zeek"
@@ -115,6 +115,7 @@ def as_json(rows: list[dict[str, str]]) -> str:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("folder", [SHIPPED, FULL], ids=["shipped", "40000"])
 @pytest.mark.parametrize("form", ["tsv", "json"])
 @pytest.mark.parametrize("name", LOGS)
@@ -392,6 +393,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2), min_size=1))
 def test_fast_parser_gives_the_rows_and_counts_of_the_careful_one(tmp_path_factory, changes):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from conftest import ROOT
 
+from tests.helpers.child_processes import printed_together
+
 PROCESSES = 3
 WORKER = """
 import sys
@@ -17,16 +19,6 @@ sys.stdin.readline()
 group_offsets(np.zeros(1, np.int32), 1)
 print(sum(group_offsets.stats.cache_misses.values()), sum(group_offsets.stats.cache_hits.values()))
 """
-
-
-def printed_together(workers: list[subprocess.Popen]) -> list[str]:
-    """Let processes go on once all are ready; return what they print then."""
-    for worker in workers:
-        assert worker.stdout.readline() == "ready\n"
-    for worker in workers:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    return [worker.communicate()[0] for worker in workers]
 
 
 def test_one_process_compiles_and_the_others_load(tmp_path: Path):

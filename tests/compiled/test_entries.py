@@ -7,10 +7,10 @@ import sys
 from importlib import import_module
 
 from conftest import ROOT
-from test_compiled_once import printed_together
 
 from spark_jobs.compiled.entries import compile_entry, type_from_json, type_to_json
 from spark_jobs.sources import ENTRIES
+from tests.helpers.child_processes import printed_together
 
 LINES = ENTRIES.read_text().splitlines()
 SHORT = [line for line in LINES if '"spark_jobs.compiled.arrays.group_' in line]

@@ -16,7 +16,8 @@ from threading import Thread
 
 import pytest
 from conftest import CHROMIUM, ROOT
-from superset_server import Server, logged_in, new_user
+
+from tests.helpers.superset_server import Server, logged_in, new_user
 
 pytestmark = [
     pytest.mark.slow,

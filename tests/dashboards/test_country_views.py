@@ -10,7 +10,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from test_warehouse import publish
 
 from infra.superset.country_views import FOLDERS_FILE, country_views_folder
 from schemas import LINKS, PARTITION_COLUMNS
@@ -25,6 +24,7 @@ from spark_jobs.view_sql import (
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import view_of
+from tests.helpers.small_warehouse import publish
 
 CONFINED = Path(__file__).parents[2] / "infra/superset/run_confined.py"
 COUNT = "select network, count(*) from {} group by all order by all"

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.dashboards.assets import assets
 from spark_jobs.dashboards.example_queries import Example, example_queries
-from tests.queries_page import PAGE, with_queries
+from tests.programs.queries_page import PAGE, with_queries
 
 MARKDOWN = """# Questions
 

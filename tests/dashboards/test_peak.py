@@ -5,13 +5,13 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
-from compared import compared, of_other_users, selection_of
 
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons
 from spark_jobs.figures.metrics.dashboard import BY_HOUR, COMPARED, SINCE_BEFORE, SPANS, TREND
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.selection import Selection
 from spark_jobs.report.selection import select
+from tests.helpers.compared import compared, of_other_users, selection_of
 
 FIRST_DAY = datetime.date(2004, 3, 1)
 COLUMNS = [

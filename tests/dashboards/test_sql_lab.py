@@ -10,9 +10,9 @@ import psutil
 import pytest
 from conftest import CHROMIUM, ROOT
 from playwright.sync_api import APIRequestContext
-from superset_server import Server, logged_in, new_user, open_page
 
 from spark_jobs.dashboards.example_queries import example_queries
+from tests.helpers.superset_server import Server, logged_in, new_user, open_page
 
 pytestmark = [
     pytest.mark.slow,

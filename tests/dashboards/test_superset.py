@@ -14,9 +14,7 @@ from threading import Event
 import duckdb
 import pytest
 from conftest import CHROMIUM, ROOT
-from listening import watched
 from playwright.sync_api import APIRequestContext, Page, Response
-from superset_server import logged_in, new_user, open_page
 
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.sql_functions import register
@@ -24,6 +22,8 @@ from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.listening import watched
+from tests.helpers.superset_server import logged_in, new_user, open_page
 
 QUERY_S = 0.3
 PUBLISHED_S = 2.0

@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import NETWORKS_FILE, ROOT
-from listening import Seen, is_loopback, watched
-from test_spark_sql import SPARK, WAIT_S, asked, comes, free_port
-from test_warehouse import publish
 
 from spark_jobs.engine import thrift_server
 from spark_jobs.engine.thrift_server import BIND
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.listening import Seen, is_loopback, watched
+from tests.helpers.small_warehouse import publish
+from tests.helpers.spark_programs import SPARK, WAIT_S, asked, comes, free_port
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 PLANTED = """

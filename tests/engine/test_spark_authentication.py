@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import ROOT
-from test_spark_sql import SPARK, WAIT_S, free_port
+
+from tests.helpers.spark_programs import SPARK, WAIT_S, free_port
 
 SETTINGS = "spark-defaults.conf"
 JOB = """

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ask, contents
-from object_store import new_bucket, object_store
-from test_spark_sql import SPARK, WAIT_S, free_port
 
 from schemas import INGEST_LOG, NETWORKS, Table
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.places import path_of
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.object_store import new_bucket, object_store
+from tests.helpers.spark_programs import SPARK, WAIT_S, free_port
 
 GISCOPE = Path(sys.executable).with_name("giscope")
 

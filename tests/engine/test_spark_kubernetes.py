@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from kubernetes_check import INFRA, load, weaknesses
-from test_spark_sql import SPARK, WAIT_S
+
+from tests.helpers.spark_programs import SPARK, WAIT_S
+from tests.programs.kubernetes_check import INFRA, load, weaknesses
 
 DRIVER = "airflow-scheduler-1"
 JOB = """

@@ -7,9 +7,10 @@ request before them, and the ACK of the last after them, is as usual.
 from collections.abc import Callable
 
 import pytest
-from packet_script import Packet, tables
-from replies import ANSWER_US, BEGIN, MS
-from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import ANSWER_US, BEGIN, MS
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 COUNT = 48
 WINDOW = 12

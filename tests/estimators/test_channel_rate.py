@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
+
+from tests.helpers.packet_script import Packet, tables
 
 RATE = 40_000
 """The link's, bit/s at the IP layer."""

@@ -2,7 +2,8 @@
 is not used for their user; counts stay."""
 
 import pytest
-from packet_script import flows, partition, tables
+
+from tests.helpers.packet_script import flows, partition, tables
 
 
 def transfer(port: int, begin: float = 0.0, rtt: float = 0.1, steps_from: int = 99) -> str:

@@ -1,6 +1,6 @@
 """Packets are assigned to connections. Packets are numbered by their line, from 0."""
 
-from packet_script import NOON, connections, flow, flows, partition
+from tests.helpers.packet_script import NOON, connections, flow, flows, partition
 
 
 def test_both_directions_with_the_same_addresses_and_ports_are_one_connection():

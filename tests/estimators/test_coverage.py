@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, flow, tables
-from replies import MS, after_a_timeout
-from segments import RTT_US, acked, opened, sent, user_seen_at
+
+from tests.helpers.packet_script import Packet, flow, tables
+from tests.helpers.replies import MS, after_a_timeout
+from tests.helpers.segments import RTT_US, acked, opened, sent, user_seen_at
 
 ONE_WAY = {
     "handshake continues: there was a SYN ACK": (

@@ -7,8 +7,9 @@ not said otherwise; `maybe_delayed` ACKs may wait for half a second, so what cou
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 SECOND = 1_000_000
 USUAL = RTT_US + SLOT_US

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from packet_script import Packet, partition, tables
-from segments import acked, sent, started, user_seen_at
+from tests.helpers.packet_script import Packet, partition, tables
+from tests.helpers.segments import acked, sent, started, user_seen_at
 
 SECOND = 1_000_000
 T = 5_000_000

@@ -7,8 +7,19 @@ A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from segments import ACK, DATA, RTT_US, SLOT_US, acked, lost, sent, started, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import (
+    ACK,
+    DATA,
+    RTT_US,
+    SLOT_US,
+    acked,
+    lost,
+    sent,
+    started,
+    user_seen_at,
+)
 
 T = 5_000_000
 SECOND = 1_000_000

@@ -7,10 +7,20 @@ that it did not. The SYN ACK has the ID 0, as Linux's.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, partition, tables
-from segments import ACK, DATA, RTT_US, SLOT_US, acked, opened, sent, started, user_seen_at
 
 from spark_jobs.estimators.loss.evidence import EVIDENCE
+from tests.helpers.packet_script import Packet, partition, tables
+from tests.helpers.segments import (
+    ACK,
+    DATA,
+    RTT_US,
+    SLOT_US,
+    acked,
+    opened,
+    sent,
+    started,
+    user_seen_at,
+)
 
 T = 5_000_000
 FIRST = 5000

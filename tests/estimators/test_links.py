@@ -6,8 +6,9 @@ The handshake's round trip counts, too: 600 ms, as its packets are small.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from segments import DATA, RTT_US, SLOT_US, acked, opened, sent
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import DATA, RTT_US, SLOT_US, acked, opened, sent
 
 HOUR = 3_600_000_000
 IP_LEN = DATA + 40

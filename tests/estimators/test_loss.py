@@ -3,9 +3,20 @@
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from replies import FIN
-from segments import ACK, DATA, RTT_US, SLOT_US, acked, lost, sent, started, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import FIN
+from tests.helpers.segments import (
+    ACK,
+    DATA,
+    RTT_US,
+    SLOT_US,
+    acked,
+    lost,
+    sent,
+    started,
+    user_seen_at,
+)
 
 
 def places(lines: list[Packet], *wanted: Packet) -> list[int]:

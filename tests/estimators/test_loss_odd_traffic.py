@@ -5,9 +5,10 @@ of segments (see `segments`); what follows # or stands in brackets is what becam
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, partition, tables
-from replies import MS, SECOND
-from segments import RTT_US, SLOT_US, acked, lost, opened, sent, started, user_seen_at
+
+from tests.helpers.packet_script import Packet, partition, tables
+from tests.helpers.replies import MS, SECOND
+from tests.helpers.segments import RTT_US, SLOT_US, acked, lost, opened, sent, started, user_seen_at
 
 T = 30 * SECOND
 """When the unusual part begins, after an ordinary one."""

@@ -1,14 +1,14 @@
 """The search for the likeliest history of a receiver, by itself."""
 
 import numpy as np
-from packet_script import Packet, partition
-from replies import MS, SECOND
-from segments import RTT_US, acked, sent, started, user_seen_at
 
 from spark_jobs.compiled import compiled
 from spark_jobs.estimators.loss import search
 from spark_jobs.estimators.loss.link import PATH
 from spark_jobs.estimators.loss.observation import connection_observation, read_user
+from tests.helpers.packet_script import Packet, partition
+from tests.helpers.replies import MS, SECOND
+from tests.helpers.segments import RTT_US, acked, sent, started, user_seen_at
 
 T = 30 * SECOND
 

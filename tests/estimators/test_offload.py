@@ -1,7 +1,8 @@
 """Packets that a network card merged become the segments that were on the wire."""
 
 import pytest
-from packet_script import flow, partition, tables
+
+from tests.helpers.packet_script import flow, partition, tables
 
 HANDSHAKE = """
     0.000 up    SYN      seq=99  mss=1460

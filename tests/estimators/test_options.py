@@ -1,7 +1,8 @@
 """Options, largest packet and largest window of a connection (INFOCOM II, Table I)."""
 
 import pytest
-from packet_script import flow
+
+from tests.helpers.packet_script import flow
 
 HANDSHAKE = """
     0.0 up   SYN     seq=100 {up}

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from packet_script import Packet, tables
-from segments import ACK, DATA, SLOT_US
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import ACK, DATA, SLOT_US
 
 SYN, SECOND = frozenset({"SYN"}), 1_000_000
 QUIET = SECOND + 2 * 600_000

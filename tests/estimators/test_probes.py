@@ -7,9 +7,10 @@ The mobile has d1 and d2, of 1000 bytes each, up to 2500 (see `segments`).
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from replies import SECOND, server_packet, transfer
-from segments import DATA, RTT_US, acked, sent, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import SECOND, server_packet, transfer
+from tests.helpers.segments import DATA, RTT_US, acked, sent, user_seen_at
 
 END = 500 + 2 * DATA
 """The next byte."""

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from segments import RTT_US, SLOT_US, acked, opened, sent
-from test_queue import BURST, PACED, ROOM, paced, rounds
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.queue_traffic import BURST, PACED, ROOM, paced, rounds
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent
 
 BURSTS = 24
 OTHER_PORT = 2000

@@ -5,9 +5,10 @@ nothing was lost: on short exchanges of segments, d4' being d4 retransmitted.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from replies import MS, stamped
-from segments import acked, sent, started
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import MS, stamped
+from tests.helpers.segments import acked, sent, started
 
 T = 5_000_000
 

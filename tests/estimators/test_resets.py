@@ -1,7 +1,8 @@
 """The sender of an RST: an end, or a device between that forges it."""
 
 import pytest
-from packet_script import flow
+
+from tests.helpers.packet_script import flow
 
 OPENED = """
     0.00 up   SYN     seq=100

@@ -1,7 +1,7 @@
 """Round trips on the access side during a transfer, on short exchanges (see `segments`)."""
 
-from packet_script import Packet, tables
-from segments import RTT_US, SLOT_US, acked, opened, sent, started
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 
 def least(lines: list[Packet]) -> float | None:

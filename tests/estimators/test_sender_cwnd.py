@@ -1,9 +1,10 @@
 """The congestion window after each packet of a server, in segments; see `replies`."""
 
 import pytest
-from packet_script import Packet, partition
-from replies import ANSWER_US, BEGIN, MS, SECOND, flight, server_packet, windowed
-from segments import DATA, RTT_US, acked, opened, sent
+
+from tests.helpers.packet_script import Packet, partition
+from tests.helpers.replies import ANSWER_US, BEGIN, MS, SECOND, flight, server_packet, windowed
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 LATE_US = 100 * MS
 """By so much the RTT grows when the access link begins to queue."""

@@ -1,8 +1,9 @@
 """SYN ACKs that a server retransmits, and why; see `replies`."""
 
 import pytest
-from packet_script import Packet, read
-from replies import causes_and_counts, retransmitted
+
+from tests.helpers.packet_script import Packet, read
+from tests.helpers.replies import causes_and_counts, retransmitted
 
 REQUEST = """
     {0:.3f} up    ACK      seq=100 ack=500

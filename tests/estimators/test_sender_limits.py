@@ -7,8 +7,10 @@ The first data passes Gi 200 ms after the ACK that ends the handshake, which is 
 from dataclasses import replace
 
 import pytest
-from packet_script import NOON, Packet, partition, tables
-from replies import (
+
+from spark_jobs.estimators.sender.limits import MOBILE, SERVER, intervals
+from tests.helpers.packet_script import NOON, Packet, partition, tables
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIN,
@@ -23,9 +25,7 @@ from replies import (
     transfer,
     windowed,
 )
-from segments import RTT_US, acked, opened, sent
-
-from spark_jobs.estimators.sender.limits import MOBILE, SERVER, intervals
+from tests.helpers.segments import RTT_US, acked, opened, sent
 
 NAMES = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
 OPENED = 700 * MS

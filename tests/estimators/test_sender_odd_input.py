@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packet_script import Packet, tables
-from replies import (
+
+from tests.helpers.exchange_scripts import exchanges
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import (
     ANSWER_US,
     FIN,
     MS,
@@ -17,8 +19,7 @@ from replies import (
     server_packet,
     transfer,
 )
-from segments import DATA, RTT_US, acked, opened, sent
-from test_invariance import exchanges
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 # ---- nothing known -----------------------------------------------------------------------------
 

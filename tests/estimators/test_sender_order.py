@@ -7,8 +7,9 @@ A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet
-from replies import (
+
+from tests.helpers.packet_script import Packet
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIRST_ACK,
@@ -20,7 +21,7 @@ from replies import (
     flight,
     transfer,
 )
-from segments import RTT_US, acked, opened, sent
+from tests.helpers.segments import RTT_US, acked, opened, sent
 
 # ---- the order at the server -------------------------------------------------------------------
 

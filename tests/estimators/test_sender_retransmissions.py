@@ -7,8 +7,9 @@ A retransmission is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what 
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from replies import (
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIN,
@@ -24,7 +25,7 @@ from replies import (
     server_packet,
     transfer,
 )
-from segments import DATA, RTT_US, acked, opened, sent
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 # ---- duplicate ACKs and blocks -----------------------------------------------------------------
 

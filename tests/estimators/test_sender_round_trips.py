@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from packet_script import Packet, tables
-from replies import (
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIN,
@@ -25,7 +26,7 @@ from replies import (
     transfer,
     windowed,
 )
-from segments import DATA, RTT_US, acked, opened, sent
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 DUE = BEGIN + TIMEOUT_US
 ONE_BIN = 1 / 32

@@ -4,8 +4,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from packet_script import Packet, read, tables
-from replies import (
+
+from tests.helpers.packet_script import Packet, read, tables
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIN,
@@ -20,7 +21,7 @@ from replies import (
     tables_with_settings,
     transfer,
 )
-from segments import RTT_US, acked, opened, sent
+from tests.helpers.segments import RTT_US, acked, opened, sent
 
 TURN_US = RTT_US + ANSWER_US
 DUE = BEGIN + TIMEOUT_US

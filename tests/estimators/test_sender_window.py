@@ -5,8 +5,9 @@ sent, and is heard 50 ms after it passed."""
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, flow
-from replies import (
+
+from tests.helpers.packet_script import Packet, flow
+from tests.helpers.replies import (
     ANSWER_US,
     BEGIN,
     FIN,
@@ -17,7 +18,7 @@ from replies import (
     transfer,
     windowed,
 )
-from segments import DATA, RTT_US, acked, opened, sent
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 TURN = (RTT_US + ANSWER_US) / SECOND
 HALF = ANSWER_US / 2 / SECOND

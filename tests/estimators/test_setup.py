@@ -1,7 +1,8 @@
 """Set-up delay, background, round trips and the classification tree (INFOCOM III)."""
 
 import pytest
-from packet_script import flow, flows
+
+from tests.helpers.packet_script import flow, flows
 
 OPTIMAL = """
     0.000 up    SYN      seq=100

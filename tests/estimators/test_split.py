@@ -7,9 +7,10 @@ itself what is lost between it and the mobile, and forwards the handshake.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from replies import MS
-from segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.replies import MS
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, user_seen_at
 
 OF_ACCESS = (
     "rtt_access_min",

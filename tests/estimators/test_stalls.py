@@ -7,8 +7,9 @@ trips, 1.4 s, or than the RTO, 2.1 s after the handshake, if this is less.
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, tables
-from segments import RTT_US, SLOT_US, acked, opened, sent, started, user_seen_at
+
+from tests.helpers.packet_script import Packet, tables
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, started, user_seen_at
 
 SECOND = 1_000_000
 BEGIN = 900_000

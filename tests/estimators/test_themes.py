@@ -11,16 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from capture_files import NOON as CAPTURED
-from capture_files import Frame, pcap
-from layers import SERVER, USER
-from packet_script import NOON, Packet, read, tables
-from replies import BEGIN, FIN, MS, SECOND, TIMEOUT_US, duplicates, flight, server_packet, transfer
 from scapy.layers.inet import IP, TCP
-from segments import DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
+from tests.helpers.capture_files import NOON as CAPTURED
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.layers import SERVER, USER
+from tests.helpers.packet_script import NOON, Packet, read, tables
+from tests.helpers.replies import (
+    BEGIN,
+    FIN,
+    MS,
+    SECOND,
+    TIMEOUT_US,
+    duplicates,
+    flight,
+    server_packet,
+    transfer,
+)
+from tests.helpers.segments import DATA, RTT_US, acked, opened, sent
 
 T = BEGIN
 Rows = dict[str, list[dict]]

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from packet_script import Packet, flow, flows
+
+from tests.helpers.packet_script import Packet, flow, flows
 
 OPEN = [
     Packet(0, "up", frozenset({"SYN"}), seq=99),

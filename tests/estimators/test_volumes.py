@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packet_script import Packet, flow
 
 from spark_jobs.estimators.volumes import MAX_HOLES
+from tests.helpers.packet_script import Packet, flow
 
 
 def up(exchange):

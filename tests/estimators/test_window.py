@@ -2,8 +2,9 @@
 with belong to it."""
 
 import pytest
-from packet_script import connections, flow, flows, read, tables
-from segments import acked, opened, sent
+
+from tests.helpers.packet_script import connections, flow, flows, read, tables
+from tests.helpers.segments import acked, opened, sent
 
 OPENED = """
     0.0 up   SYN     seq=100 win=8192

@@ -22,13 +22,6 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from report_and_dashboards import (
-    CONNECTION,
-    ReportAndDashboards,
-    Shown,
-    chart_named,
-)
-from test_report import shows, value, value_and_interval
 
 from schemas import (
     CHANNEL_RATES,
@@ -50,6 +43,13 @@ from spark_jobs.figures.quic_beside_tcp.numbers import SETUP_CLASSES, SETUP_SHAR
 from spark_jobs.figures.recovery_by_restart.numbers import INTERRUPTIONS, RESTARTED_BY
 from spark_jobs.figures.retransmissions_by_cause.numbers import CAUSE_LABELS, TIMER_CAUSES
 from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS, STALL_WORDS
+from tests.helpers.report_and_dashboards import (
+    CONNECTION,
+    ReportAndDashboards,
+    Shown,
+    chart_named,
+)
+from tests.helpers.report_page import shows, value, value_and_interval
 
 Value = Callable[[pd.DataFrame], float]
 IsBelow = Callable[[pd.DataFrame, float], pd.Series]

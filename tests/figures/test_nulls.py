@@ -9,8 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import DAY, ask
-from made_up import publish
-from report_and_dashboards import CHARTS, ReportAndDashboards, chart_keys
 
 from schemas import Column, Table
 from spark_jobs.dashboards.example_queries import example_queries
@@ -22,6 +20,8 @@ from spark_jobs.report.build import write_report
 from spark_jobs.report.why import explanation
 from spark_jobs.tables.mart_rows import INPUTS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.made_up import publish
+from tests.helpers.report_and_dashboards import CHARTS, ReportAndDashboards, chart_keys
 
 BY_TYPE = {
     "string": "x", "bool": True, "double": 0.5, "date32[day]": DAY,

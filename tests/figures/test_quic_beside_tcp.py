@@ -2,13 +2,13 @@
 
 import pytest
 from conftest import DAY
-from test_examples import connect, create_tables, input_rows
 
 from spark_jobs.figures.mart_sql import mart_query
 from spark_jobs.figures.page_elements import Section
 from spark_jobs.figures.quic_beside_tcp.mart import MART
 from spark_jobs.figures.quic_beside_tcp.page import sections
 from spark_jobs.figures.selection import Selection, ShownNetwork
+from tests.helpers.mart_examples import connect, create_tables, input_rows
 
 QUIC = {
     "begin_seen": True, "ip_bytes_down": 100, "setup_class": "optimal", "setup_delay": 0.25,

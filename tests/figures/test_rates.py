@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from test_statistics import distribution
 
 from spark_jobs.figures.names import SHOWN_BINS
 from spark_jobs.figures.rates import bin_width, histogram
+from tests.helpers.distributions import distribution
 
 LINK = 43_900
 """bit/s, in the middle of a bin of 2 %."""

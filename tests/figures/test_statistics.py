@@ -1,7 +1,6 @@
 """Intervals of means, shares and quantiles of what users meet, on made-up users."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
@@ -9,6 +8,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from spark_jobs.figures.samples import quantile
 from spark_jobs.figures.statistics import Estimate, enough, mean, share
+from tests.helpers.distributions import distribution
 
 
 def test_five_samples_of_three_users_are_enough():
@@ -64,16 +64,6 @@ def test_interval_of_a_share_that_is_0_or_1_per_user_counts_users_not_samples():
     assert (found.low, found.high) == pytest.approx(exact, abs=0.02)
 
 
-def distribution(values: np.ndarray, users: np.ndarray) -> pd.DataFrame:
-    """Return rows as of the mart distributions: of each user and bin of 2 %."""
-    bins = np.floor(50 * np.log(values)).astype(int)
-    found = pd.DataFrame({"user_group": 64 + users, "bin": bins, "value": values}).groupby(
-        ["user_group", "bin"], as_index=False
-    )["value"]
-    rows = found.agg(samples="count", weighted_sum="sum", lowest="min", highest="max")
-    return rows.assign(network="n", weight=rows["samples"].astype(float))
-
-
 def quantile_of(values: np.ndarray, users: np.ndarray, level: float) -> Estimate:
     return quantile(distribution(values, users).to_dict("records"), level)
 
@@ -119,6 +109,7 @@ def test_estimate_from_too_few_users_is_null():
     assert quantile([], 0.5).value is None
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("users", [5, 15, 60])
 def test_intervals_contain_the_true_value_about_as_often_as_they_promise(users):
     """Users with 10 samples on average, geometrically distributed, about a level of their own; 500

@@ -4,7 +4,6 @@ import datetime
 
 import pytest
 from conftest import DAY
-from test_examples import connect, create_tables, input_rows
 
 from spark_jobs.figures.format import SECONDS
 from spark_jobs.figures.mart_columns import GROUPS, MAX_USERS_WITH_NUMBERS, USER_COUNT
@@ -12,6 +11,7 @@ from spark_jobs.figures.mart_sql import mart_query
 from spark_jobs.figures.numbers import USERS, Numbers, mean
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.tables import TABLES
+from tests.helpers.mart_examples import connect, create_tables, input_rows
 
 NEXT_DAY = DAY + datetime.timedelta(days=1)
 MARTS = ("table1_summary", "metrics", "fig03_setup_delay")

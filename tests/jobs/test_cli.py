@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from command import giscope as run_giscope
 from conftest import CAPTURES, DAY, GISCOPE, NETWORKS_FILE, ROOT
 
 from spark_jobs import cli
@@ -25,6 +24,7 @@ from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.command import giscope as run_giscope
 
 COMMANDS = (
     *("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema"),

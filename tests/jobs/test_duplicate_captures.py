@@ -9,7 +9,6 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from capture_files import Frame, pcap, pcap_header, pcap_record, pcapng
 from conftest import ask, count
 from scapy.layers.inet import IP, TCP
 
@@ -19,7 +18,8 @@ from spark_jobs.capture import packet_sample
 from spark_jobs.jobs import publish_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
+from tests.helpers.capture_files import Frame, pcap, pcap_header, pcap_record, pcapng
+from tests.programs.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -269,26 +269,7 @@ def test_a_capture_that_could_not_be_published_takes_no_place(
     assert logged(warehouse) == {"part.pcap": (100, None), "whole.pcap": (0, None)}
 
 
-def test_a_replaced_capture_keeps_what_an_earlier_version_wrote_in_its_row_only(
-    warehouse, network, tmp_path
-):
-    frames = traffic(tmp_path, SMALL)
-    ingested(warehouse, network, part=pcap(frames[:100]))
-    query = """select bytes, seconds, frames, first_ts, last_ts, content from ingest_log
-        where capture = 'part.pcap'"""
-    row = ask(warehouse, query).fetchall()
-    [part] = warehouse.published_units("capture")
-    later = ("size", "seconds", "error", "rows", "values")
-    facts = {name: value for name, value in part.facts.items() if name not in later}
-    warehouse.publish(part.unit, [], facts, set(part.stored_in))
-    found = ingested(warehouse, network, whole=pcap(frames))
-    assert found["whole"].error is None
-    assert ask(warehouse, query).fetchall() == row
-    assert logged(warehouse) == {"part.pcap": (0, "whole.pcap"), "whole.pcap": (len(frames), None)}
-
-
 def test_captures_without_a_sample_are_compared_too(warehouse, network, tmp_path, monkeypatch):
-    """An earlier version left captures so."""
     frames = traffic(tmp_path, LARGE)
     with monkeypatch.context() as patch:
         patch.setattr(packet_sample, "METADATA_KEY", "of no use")

@@ -4,19 +4,11 @@ and either is called the same in both."""
 import re
 from dataclasses import replace
 from datetime import date
-from functools import cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap
-from command import giscope as run
 from conftest import NOON, ask, read_user
-from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6
-from test_owners import embedded, teredo
-from test_pseudonyms import SECRET, Finder
-from zeek_logs import log, site_log
 
 import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
@@ -27,31 +19,13 @@ from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import pcap
+from tests.helpers.command import giscope as run
+from tests.helpers.embedded_addresses import embedded, teredo
+from tests.helpers.far_subscribers import A4, A6, B4, B6, FILE, SERVER4, SERVER6, frames
+from tests.helpers.subscribers_found import SECRET, Finder
+from tests.helpers.zeek_logs import log, site_log
 
-FILE = """
-[[network]]
-name = "aa"
-country = "AA"
-access = "lte"
-timezone = "UTC"
-subscribers = ["10.64.0.0/14", "2001:db8:a::/48"]
-[network.quality]
-one_way_share = 1
-without_syn_share = 1
-peak_flows = 0
-
-[[network]]
-name = "bb"
-country = "BB"
-access = "lte"
-timezone = "UTC"
-subscribers = ["203.0.113.0/24", "2001:db8:b::/48"]
-nat64 = ["2001:db8:46::/96", "2001:db8:4600::/40"]
-[network.quality]
-one_way_share = 1
-without_syn_share = 1
-peak_flows = 0
-"""
 WITHIN_AA = """
 [[network]]
 name = "cc"
@@ -60,8 +34,6 @@ access = "lte"
 timezone = "UTC"
 subscribers = ["10.65.0.0/16"]
 """
-A4, A6, B4, B6 = "10.65.7.9", "2001:db8:a:91::7a5c", "203.0.113.77", "2001:db8:b:84::6bd3"
-SERVER4, SERVER6 = "198.51.100.7", "2001:db8:ffff::80"
 MIDNIGHT = 1_078_272_000
 """2004-03-03 00:00 UTC, s."""
 
@@ -86,31 +58,6 @@ PAIRS = {
 }
 ADDRESSES = {str(ip_address(a)) for pairs in PAIRS.values() for ends in pairs for a in ends}
 ADDRESSES -= {SERVER4, SERVER6}
-
-
-def frames(user: str, server: str, port: int, start_s: float = NOON) -> list[Frame]:
-    """Return a connection: its set-up, a request and its answer."""
-    return [
-        Frame(data[:at] + port.to_bytes(2) + data[at + 2 :], int((start_s + 0.05 * i) * 1e6))
-        for i, (data, at) in enumerate(packets(user, server))
-    ]
-
-
-@cache
-def packets(user: str, server: str) -> list[tuple[bytes, int]]:
-    """Return a connection's packets, each with the place of the user's port, which is 0."""
-    ip, header = (IPv6, 40) if ":" in user else (IP, 20)
-    steps = [
-        ("up", "S", 99, 0, 0), ("down", "SA", 499, 100, 0), ("up", "A", 100, 500, 0),
-        ("up", "PA", 100, 500, 50), ("down", "PA", 500, 150, 900), ("up", "A", 150, 1400, 0),
-        ("up", "FA", 150, 1400, 0), ("down", "FA", 1400, 151, 0), ("up", "A", 151, 1401, 0),
-    ]  # fmt: skip
-    found = []
-    for way, flags, seq, ack, data in steps:
-        (src, sport), (dst, dport) = [(user, 0), (server, 80)][:: 1 if way == "up" else -1]
-        packet = ip(src=src, dst=dst) / TCP(sport=sport, dport=dport, flags=flags, seq=seq, ack=ack)
-        found.append((bytes(packet / bytes(data)), header + 2 * (way == "down")))
-    return found
 
 
 def packet_log(pairs: list[tuple[str, str]]) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from capture_files import Frame, pcap
 from conftest import CAPTURES, REPORTS, ask
 from scapy.layers.inet import IP, TCP, UDP
 
@@ -18,6 +17,7 @@ from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import day_plan, day_tables
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import Frame, pcap
 
 US = 1_000_000
 MIDNIGHT = 1_078_272_000 * US

@@ -20,20 +20,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from capture_files import Frame, pcap
 from conftest import DAY, NETWORKS_FILE, NOON, ask, run_in_this_process
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField, StringType
 from scapy.layers.inet import IP, TCP
-from test_leases import HOUR, STOP, UPDATE, message
-from test_leases import put as put_messages
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import PACKETS
-from spark_jobs.capture import cut_rows
 from spark_jobs.capture.users import UserKeys, user_keys
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
@@ -50,6 +46,9 @@ from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.accounting_messages import HOUR, STOP, UPDATE, message
+from tests.helpers.accounting_messages import put as put_messages
+from tests.helpers.capture_files import Frame, pcap
 
 US = 1_000_000
 YEAR_S = 366 * 86_400
@@ -206,34 +205,18 @@ def test_messages_of_the_next_key_period_do_not_bring_a_user_back(warehouse, net
     assert search_for_users(warehouse, network, [other]).problems == []
 
 
-@pytest.mark.parametrize("version", ["earlier", "present"])
-def test_no_dictionary_has_a_user_without_rows(warehouse, network, monkeypatch, version):
-    """Earlier versions wrote logs with the users of all days in each day's dictionaries."""
-    if version == "earlier":
-        monkeypatch.setattr(cut_rows, "_with_compact_dictionaries", lambda rows: rows)
+def test_no_dictionary_has_a_user_without_rows(warehouse, network):
+    """One log has messages of two days, of another user each."""
     days = [NOON + 24 * HOUR * n for n in range(2)]
     put_messages(
         warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))
     )
     user = user_keys(network).key_of_identity("a")
-    there = {
-        place.path for place in search_names(warehouse, [user]).found if "accounting" in place.path
-    }
-    assert len(there) == {"earlier": 2, "present": 1}[version]
+    places = {place.path for place in search_names(warehouse, [user]).found}
+    assert sum("accounting" in path for path in places) == 1
     remove_data.forget(warehouse, network, [user])
     assert search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*) from accounting").fetchall() == [(1,)]
-
-
-def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
-    """Their files lack the column clock_steps."""
-    put(warehouse, network, "a", (NOON, USER), (NOON + 1, OTHER))
-    [path] = warehouse.files(PACKETS, network.name, DAY)
-    pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
-    user = called_on(network, DAY, USER)
-    assert remove_data.forget(warehouse, network, [user]) > 0
-    assert search_for_users(warehouse, network, [user]).problems == []
-    assert ask(warehouse, "select count(*), max(clock_steps) from packets").fetchall() == [(1, 0)]
 
 
 @pytest.fixture(scope="module")

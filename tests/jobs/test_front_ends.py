@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap
 from conftest import DAY, NOON, ask, count
 from scapy.layers.inet import ICMP, IP
-from zeek_logs import header, lines, log, package_log, site_log
 
 import spark_jobs.jobs.ingest as job
 from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import READERS
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.zeek_logs import header, lines, log, package_log, site_log
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

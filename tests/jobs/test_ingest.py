@@ -5,12 +5,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from capture_files import Frame, pcap
 from conftest import CAPTURES, ask, count
 from scapy.layers.inet import IP, TCP
 
+from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
+from tests.helpers.capture_files import Frame, pcap
 
 US = 1_000_000
 MIDNIGHT = 1_078_272_000 * US
@@ -42,6 +43,22 @@ def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     (again,) = ingest(warehouse, [(network, capture)])
     assert again.unchanged
     assert (again.facts.frames, again.facts.packets) == (1, 1)
+
+
+def test_a_capture_whose_worker_is_killed_has_its_reason(warehouse, tmp_path, network, monkeypatch):
+    """The others are read."""
+    paths = [write(tmp_path / f"{name}.pcap", packet(MIDNIGHT)) for name in "ab"]
+
+    def run(task, items, on_done, on_killed):
+        on_killed(0)
+        on_done(1, task(items[1]))
+
+    monkeypatch.setattr("spark_jobs.engine.processes.run", run)
+    killed, read = ingest(warehouse, [(network, path) for path in paths])
+    assert (read.error, count(warehouse)) == (None, 1)
+    assert killed.error == f"{paths[0]}: {WORKER_KILLED.format('ingest')}"
+    found = ask(warehouse, "select error from ingest_log where capture = 'a.pcap'").fetchall()
+    assert found == [(killed.error,)]
 
 
 def test_unchanged_capture_still_shows_what_was_skipped(warehouse, tmp_path, network):

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import giscope
-from conftest import REPORTS, ask
+from conftest import REPORTS
 
 import spark_jobs.jobs.flows as flows_job
 from spark_jobs.figures import parts
@@ -15,24 +14,13 @@ from spark_jobs.figures.names import PLOTS
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import plot as plot_job
 from spark_jobs.tables import mart_rows as mart_rows_module
-from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.command import giscope
+from tests.helpers.isolation import Place
 
 RUNS = sorted((REPORTS / "runs").glob("*.pcap.gz"))
 GOOD, BAD = "good", "bad"
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
-
-
-def networks_file(folder: Path, *names: str) -> Path:
-    path = folder / "networks.toml"
-    path.write_text(
-        "\n".join(
-            f'[[network]]\nname = "{name}"\ncountry = "HU"\naccess = "lte"\ntimezone = "UTC"\n'
-            'subscribers = ["10.0.0.0/8", "2001:db8::/32"]\n'
-            for name in names
-        )
-    )
-    return path
 
 
 def put(folder: Path, **captures: Path) -> None:
@@ -41,26 +29,6 @@ def put(folder: Path, **captures: Path) -> None:
         target = folder / "captures" / network / capture.name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(capture, target)
-
-
-class Place:
-    """A folder with a networks file, captures and a warehouse."""
-
-    def __init__(self, folder: Path, *networks: str):
-        self.folder, self.root = folder, folder / "w"
-        self.networks = networks_file(folder, *networks)
-        self.where = "--warehouse", self.root, "--networks", self.networks
-
-    def run(self):
-        return giscope("run", *self.where, self.folder / "captures")
-
-    def users(self, network: str) -> list[str]:
-        """Return options that name all users of a network."""
-        found = self.ask(f"select distinct user from packets where network = '{network}'")
-        return [word for (user,) in found for word in ("--user", user)]
-
-    def ask(self, query: str) -> list[tuple]:
-        return ask(Warehouse(self.root), query).fetchall()
 
 
 @pytest.fixture

@@ -12,12 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from capture_files import Frame, pcap
 from conftest import CAPTURES, NETWORKS_FILE, ask, read_user
-from many_days import moved
-from test_pseudonyms import OTHER, SECRET, subscribers
-from test_sessions import conn, download, request
-from zeek_logs import package_log, site_log
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.leases as leases_job
@@ -32,6 +27,11 @@ from spark_jobs.networks import Network, load_networks, period_of
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.sessions import conn, download, request
+from tests.helpers.subscribers_found import OTHER, SECRET, subscribers
+from tests.helpers.zeek_logs import package_log, site_log
+from tests.programs.many_days import moved
 
 MIDNIGHT = 1_078_272_000
 """2004-03-03 00:00 UTC, s."""

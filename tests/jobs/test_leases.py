@@ -3,20 +3,26 @@
 from datetime import UTC, datetime
 
 import pytest
-from capture_files import Frame, pcap
 from conftest import DAY, NOON, ask
 from scapy.layers.inet import IP, TCP, UDP
-from zeek_logs import package_log, site_log
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 import spark_jobs.jobs.leases as leases_job
-from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.jobs import quality
-
-HOUR = 3600
-ADDRESS = "10.64.0.1"
-START, STOP, UPDATE, ON = "1", "2", "3", "7"
+from tests.helpers.accounting_messages import (
+    ADDRESS,
+    HOUR,
+    ON,
+    START,
+    STOP,
+    UPDATE,
+    message,
+    put,
+    put_log,
+)
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.zeek_logs import site_log
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -25,26 +31,6 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 def network(plain_network):
     """Use a network with plain names: leases show the subscriber."""
     return plain_network
-
-
-def message(at_s: float, status: str, subscriber: str, session: str = "", **more: str) -> dict:
-    """Return an Accounting-Request; its session is the subscriber's unless given."""
-    row = {"ts": f"{at_s:.6f}", "nas": "192.0.2.1", "status": status}
-    if status != ON:
-        row |= {"session": session or subscriber, "address": ADDRESS, "subscriber": subscriber}
-    return row | more
-
-
-def put_log(warehouse, network, text: str, name: str = "giscope_accounting.log"):
-    path = warehouse.root.parent / name
-    path.write_text(text)
-    (result,) = ingest_job.ingest(warehouse, [(network, path)])
-    assert result.error is None
-    return result
-
-
-def put(warehouse, network, *messages: dict, name: str = "giscope_accounting.log"):
-    return put_log(warehouse, network, package_log(ACCOUNTING_LOG, messages), name)
 
 
 def leases(warehouse) -> list[tuple[str, float, float]]:

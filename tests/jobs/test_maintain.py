@@ -2,7 +2,6 @@
 after."""
 
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -12,8 +11,6 @@ from pathlib import Path
 import pytest
 from conftest import NETWORKS_FILE, NOON, ask, count
 from pyiceberg.catalog import load_catalog
-from small_captures import ingest_syns
-from test_warehouse import Killed, data_files, kill_at_step
 
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.capture import duplicate_captures
@@ -27,6 +24,8 @@ from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.small_captures import ingest_syns
+from tests.helpers.small_warehouse import Killed, data_files, kill_at_step
 
 DAY = date(2004, 3, 2)
 PIECES = 5
@@ -328,16 +327,6 @@ def test_a_merge_killed_at_any_step_leaves_the_old_or_the_new_files(
     assert seen() == [1, 4, 3]
     assert len(data_files(warehouse)) == 2
     assert warehouse.damaged(all_bytes=True) == {}
-
-
-def test_a_catalog_of_an_earlier_version_gets_the_missing_tables(warehouse):
-    with sqlite3.connect(warehouse.root / CATALOG) as catalog:
-        catalog.execute("drop table giscope_stored")
-        catalog.execute("pragma user_version = 0")
-    catalog.close()
-    again = Warehouse(warehouse.root)
-    assert again.compact() == (2 * PIECES, 2)
-    assert len(rows(again)) == PIECES
 
 
 def test_maintain_prints_what_it_merged(warehouse, capsys):

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 import duckdb
 import pytest
 from conftest import DAY, ask
-from made_up import flow, publish
 
 from schemas import (
     CHANNEL_RATES,
@@ -31,6 +30,7 @@ from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.made_up import flow, publish
 
 ZONES = (
     "Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu",

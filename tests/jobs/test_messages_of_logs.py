@@ -8,12 +8,12 @@ from random import Random
 import pytest
 import zstandard
 from conftest import NETWORKS_FILE, ask
-from test_untrusted import HOSTILE, KINDS, ROWS, in_json, in_tsv
 
 from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.cli import main
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.hostile_texts import HOSTILE, KINDS, ROWS, in_json, in_tsv
 
 USER, SERVER, USER6 = "10.65.83.97", "203.0.113.177", "2001:db8:7a3f:9c::5e1d"
 IMSI, HOST, UID, PHONE = (

@@ -7,19 +7,19 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap, pcapng
-from command import giscope
 from conftest import REPORTS, ask
-from damage import damaged
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
 from scapy.utils import RawPcapReader
-from test_fuzz import SEEDS
-from test_isolation import Place
 
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import Frame, pcap, pcapng
+from tests.helpers.capture_seeds import SEEDS
+from tests.helpers.command import giscope
+from tests.helpers.damage import damaged
+from tests.helpers.isolation import Place
 
 DAY_US = 86_400_000_000
 MIDNIGHT_US = 1_700_006_400_000_000

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from bad_input import changed
-from capture_files import NOON, Frame, pcap
 from conftest import NETWORKS_FILE, ask, count
-from layers import DATA, SYN
 
 from spark_jobs import cli
 from spark_jobs.capture.files import capture_name
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.bad_input import changed
+from tests.helpers.capture_files import NOON, Frame, pcap
+from tests.helpers.layers import DATA, SYN
 
 LONG = "ü" * 110
 """A name of 220 bytes, and of 660 once percent-quoted."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
-from many_days import write_captures
 
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.report.build import REPORT, bring_up_to_date
@@ -18,6 +17,7 @@ from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.programs.many_days import write_captures
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""

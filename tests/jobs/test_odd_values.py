@@ -24,7 +24,6 @@ from typing import Any
 import pytest
 import typer.main
 import zstandard
-from command import giscope
 from conftest import CAPTURES, GISCOPE, NETWORKS_FILE, ROOT, _first_records, made_once
 from conftest import run_in_this_process as without_processes
 from hypothesis import Phase, given, seed, settings
@@ -32,6 +31,7 @@ from hypothesis import strategies as st
 
 from spark_jobs import cli, places
 from spark_jobs.networks import Network, QualityLimits, Retention
+from tests.helpers.command import giscope
 
 COMMANDS = typer.main.get_command(cli.app).commands
 SECONDS, BYTES = 60, 4 << 30

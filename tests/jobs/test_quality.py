@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from capture_files import Frame, pcap
 from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS, ask
-from made_up import flow, publish
 from scapy.layers.inet import IP
 
 from schemas import FLOWS, INGEST_LOG, QUALITY
@@ -22,6 +20,8 @@ from spark_jobs.jobs.marts import update_marts
 from spark_jobs.networks import QualityLimits, load_networks
 from spark_jobs.quality.checks import evaluate
 from spark_jobs.tables.flows import RATES as RATES_OF_TRANSFERS
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.made_up import flow, publish
 
 GOOD = {
     "unread_captures": [],

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from conftest import NETWORKS_FILE, ask, contents
-from small_captures import ingest_syns, packets_of
 
 from schemas import FLOWS, INGEST_LOG, PACKETS
 from spark_jobs.cli import main
@@ -17,6 +16,7 @@ from spark_jobs.jobs.rebuild import rebuild
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.small_captures import ingest_syns, packets_of
 
 FILES = "--networks", str(NETWORKS_FILE)
 

@@ -6,12 +6,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap
-from command import giscope as run
 from conftest import NETWORKS_FILE, NOON
 from scapy.layers.inet import IP, TCP
-from test_leases import HOUR, START, STOP, message, put
-from test_pseudonyms import parts_of
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
@@ -23,6 +19,10 @@ from spark_jobs.networks import Retention
 from spark_jobs.removal import rewrite
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.accounting_messages import HOUR, START, STOP, message, put
+from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.command import giscope as run
+from tests.helpers.subscribers_found import parts_of
 
 NETWORK = "aa-gprs"
 BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]

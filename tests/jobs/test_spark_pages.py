@@ -16,16 +16,16 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from capture_files import pcap, timed
 from conftest import NETWORKS_FILE, ROOT, ask
-from listening import Seen, watched
 from scapy.layers.inet import TCP
 from scapy.layers.inet6 import IPv6
-from test_pseudonyms import Finder, subscribers
 
 from spark_jobs.capture.users import SECRET_VARIABLE
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import pcap, timed
+from tests.helpers.listening import Seen, watched
+from tests.helpers.subscribers_found import Finder, subscribers
 
 pytestmark = pytest.mark.slow
 KEY = random.Random(7).randbytes(32)

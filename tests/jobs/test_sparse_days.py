@@ -15,7 +15,7 @@ from spark_jobs.capture import columns
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.tables import day_plan
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
+from tests.programs.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
 
 DAYS, PACKETS_MADE, DAY_S = 400, 100_000, 86_400
 MOST = 5

@@ -13,12 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import xxhash
-from capture_files import pcap
 from conftest import NOON, ask
-from test_far_subscribers import A4, B4, FILE, SERVER4, conn_log, frames
-from test_pseudonyms import OTHER, SECRET
 
-from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.errors import UserError
@@ -29,7 +25,9 @@ from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.removal.exclusions import forgotten_unit
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.units import Unit
+from tests.helpers.capture_files import pcap
+from tests.helpers.far_subscribers import A4, B4, FILE, SERVER4, frames
+from tests.helpers.subscribers_found import OTHER, SECRET
 
 ANOTHER, NEIGHBOUR = "10.65.7.10", "10.66.1.1"
 LEAST = 8
@@ -202,17 +200,6 @@ def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tm
     assert users(store) == {NEIGHBOUR}
 
 
-def test_a_user_removed_by_an_earlier_version_stays_out(plain):
-    network, file, store = plain
-    forget(store, network, [A4])
-    unkeyed = blake2b(A4.encode(), digest_size=16, person=b"forgotten").hexdigest()
-    unit = forgotten_unit("aa")
-    store.publish(unit, [], {"spans": [[unkeyed, 0, 2**60]]})
-    read_again(store, network, file)
-    assert users(store) == {NEIGHBOUR}
-    assert unkeyed not in json.dumps(store.published(unit).facts)
-
-
 def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
     _, file, _ = plain
     network, store = networks_in(tmp_path, FILE)["aa"], Warehouse(tmp_path / "keyed")
@@ -223,27 +210,3 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
         forget(store, network, [min(before)])
     assert users(store) == before
     assert store.published(forgotten_unit("aa")) is None
-
-
-@pytest.mark.parametrize("text", [FILE, PLAIN])
-def test_duplicates_of_files_that_an_earlier_version_read_are_detected(tmp_path, text):
-    """Also of logs, which have no sample of packets."""
-    network, store = networks_in(tmp_path, text)["aa"], Warehouse(tmp_path / "w")
-    pcap_file, log = capture(tmp_path, A4), tmp_path / "conn.log"
-    log.write_text(conn_log([(A4, SERVER4)]))
-    assert [one.error for one in ingest(store, [(network, pcap_file), (network, log)])] == [
-        None
-    ] * 2
-    for file in (pcap_file, log):
-        name = capture_name(file)
-        old = store.published(Unit("capture", "aa", name))
-        raw = xxhash.xxh3_128_hexdigest(file.read_bytes())
-        assert (old.facts["content"] == raw) == (text == PLAIN)
-        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored_in))
-        duplicate = file.with_name(f"duplicate-of-{file.name}")
-        duplicate.write_bytes(file.read_bytes())
-        (refused,) = ingest(store, [(network, duplicate)])
-        assert refused.facts.duplicate_of == name
-        assert "holds the same packets as" in refused.error
-    done = ingest(store, [(network, pcap_file), (network, log)])
-    assert [(one.error, one.unchanged) for one in done] == [(None, True)] * 2

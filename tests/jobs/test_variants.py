@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from capture_files import NOON, Frame, pcap
 from conftest import NETWORKS_FILE, ask, count
 from scapy.layers.inet import IP, TCP
-from zeek_logs import log
 
 from spark_jobs import cli
 from spark_jobs.capture import FrontEnd, capture_variants, files
 from spark_jobs.jobs import ingest as job
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import NOON, Frame, pcap
+from tests.helpers.zeek_logs import log
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -7,9 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from compared import compared, of_other_users, selection_of
-from made_up import flow, publish
-from test_report import Page
 from typer.testing import CliRunner
 
 from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
@@ -27,6 +24,9 @@ from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.compared import compared, of_other_users, selection_of
+from tests.helpers.made_up import flow, publish
+from tests.helpers.report_page import Page
 
 DAYS = (date(2004, 3, 2), date(2004, 3, 3))
 PEAK_HOUR, OFF_PEAK_HOUR = 9, 3

@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import ask, read_user
-from packet_script import Packet, partition
-from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.figures.tables import TABLES
@@ -21,6 +19,8 @@ from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packe
 from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
 from spark_jobs.tables.registry import ROWS
+from tests.helpers.packet_script import Packet, partition
+from tests.helpers.segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 SECOND = 1_000_000
 

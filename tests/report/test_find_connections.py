@@ -9,7 +9,6 @@ import pytest
 from conftest import DAY, NETWORKS_FILE, ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import flow, publish
 
 from schemas import FLOWS, LEASES
 from spark_jobs.capture.users import user_keys
@@ -19,6 +18,7 @@ from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.report.display_filter import Condition, parse_filter
 from spark_jobs.report.find_connections import find_connections, parse_time, search_of
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.made_up import flow, publish
 
 BUDAPEST = ZoneInfo("Europe/Budapest")
 WORDS = (

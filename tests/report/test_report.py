@@ -3,13 +3,11 @@ does not exist is refused."""
 
 import re
 from datetime import date
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ask
 
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
@@ -19,45 +17,7 @@ from spark_jobs.figures.table3_clusters.clusters import pooling_reverses
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report.build import write_report
 from spark_jobs.warehouse.store import Warehouse
-
-
-class Page(HTMLParser):
-    """A page's sections: texts of its tables' cells by row, and every address that it loads."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.section = ""
-        self.rows: dict[str, list[list[str]]] = {}
-        self.loaded: list[str] = []
-        self._cell = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "section":
-            self.section = given["id"] or ""
-        elif tag == "tr":
-            self.rows.setdefault(self.section, []).append([])
-        elif tag in ("td", "th"):
-            self.rows[self.section][-1].append("")
-            self._cell = True
-        address = given.get("src") or (given.get("href") if tag == "link" else None)
-        if address:
-            self.loaded.append(address)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th"):
-            self._cell = False
-
-    def handle_data(self, data: str) -> None:
-        if self._cell:
-            self.rows[self.section][-1][-1] += data.replace("\N{NO-BREAK SPACE}", " ")
-
-    def row(self, section: str, *beginning: str) -> list[str]:
-        """Return the rest of the one row that begins with these texts."""
-        found = [r for r in self.rows[section] if r[: len(beginning)] == list(beginning)]
-        assert len(found) == 1, (section, beginning, found)
-        return found[0][len(beginning) :]
+from tests.helpers.report_page import Page, shows, value_and_interval
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +25,6 @@ def page(demo, tmp_path_factory) -> Page:
     update_marts(demo.warehouse)
     path = write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
     return Page(path.read_text(encoding="utf-8"))
-
-
-def one(demo, query: str) -> tuple:
-    (row,) = ask(demo.warehouse, query).fetchall()
-    return row
 
 
 def test_table_1_has_the_papers_values_beside_its_own(page):
@@ -87,17 +42,6 @@ def flows(demo, columns: list[str]) -> pd.DataFrame:
     ]
     rows = pd.concat(parts, ignore_index=True)
     return rows[rows["initiator"] == "mobile"]
-
-
-def value(text: str) -> float:
-    return float(text.split()[0].replace(",", ""))
-
-
-def shows(text: str, expected: float) -> bool:
-    """Return whether a text begins with a value, rounded to the digits that it shows."""
-    number = text.split()[0].replace(",", "")
-    digits = len(number.partition(".")[2])
-    return abs(float(number) - expected) <= 0.5001 * 10**-digits
 
 
 def test_intervals_agree_with_resampled_users(demo, page):
@@ -125,12 +69,6 @@ def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[f
     drawn = sums.to_numpy()[random.integers(0, len(sums), (4000, len(sums)))].sum(axis=1)
     low, high = np.quantile(100 * drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
     return low, high
-
-
-def value_and_interval(text: str) -> tuple[float, float, float]:
-    """Read a value and the ends of its interval."""
-    low, high = map(value, re.search(r"\((.*) … (.*)\)", text).groups())
-    return value(text), low, high
 
 
 @pytest.mark.parametrize("network", ["aa-gprs", "bb-gprs", "cc-dialup"])
@@ -196,36 +134,10 @@ def test_a_peak_of_few_samples_or_users_has_no_interval():
     assert _share_of_time([*common, *enough], enough).value == pytest.approx(20 / 80)
 
 
-def test_pages_are_those_of_the_table(demo, page):
-    count, mean, slow = one(
-        demo,
-        """
-        select count(*), avg(epoch(end_ts - start_ts)), avg((epoch(end_ts - start_ts) > 10)::int)
-        from pages where network = 'cc-dialup'
-        """,
-    )
-    shown = page.row("pages", "cc-dialup", "peak", "all")
-    assert shown[0] == f"{count:,}"
-    assert shows(shown[1], mean)
-    assert shows(shown[2], 100 * slow)
-
-
 def test_values_of_too_few_transfers_or_users_are_not_shown(demo, page):
     """Two of cc-dialup's single transfers lost 3 % and more; one of its users has large windows."""
     assert page.row("fig10", "cc-dialup", "3 % and more") == ["2", *["too few"] * 3]
     assert page.row("table3-dialup", "Wnd high")[0] == "too few"
-
-
-def test_networks_of_different_access_are_never_added_up(demo, page):
-    assert {s for s in page.rows if s.startswith("table3")} == {"table3-gprs", "table3-dialup"}
-    rows = flows(demo, ["single", "request_response", "goodput", "payload_bytes_down", "sack"])
-    rows = rows[rows["goodput"].notna() & (rows["payload_bytes_down"] > 32768)]
-    rows = rows[(rows["single"] == True) & (rows["request_response"] == True)]  # noqa: E712
-    for access, networks in {"gprs": ["aa-gprs", "bb-gprs"], "dialup": ["cc-dialup"]}.items():
-        mine = rows[rows["network"].isin(networks)]
-        overall = next(r for r in page.rows[f"table3-{access}"] if r[0] == "overall")
-        assert int(overall[3]) == len(mine)
-        assert shows(overall[1], mine["goodput"].mean() / 1000)
 
 
 def test_networks_are_not_added_up_where_that_reverses_an_effect():

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import DAY, NOON, ask
-from made_up import flow, publish
-from test_report import Page, shows, value, value_and_interval
 
 from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
 from schemas.flows import LIMITS
@@ -20,6 +18,8 @@ from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.made_up import flow, publish
+from tests.helpers.report_page import Page, shows, value, value_and_interval
 
 SECTIONS = (
     "pages",
@@ -50,11 +50,6 @@ def page_of(warehouse: Warehouse, folder: Path) -> Page:
 @pytest.fixture(scope="module")
 def page(demo, tmp_path_factory) -> Page:
     return page_of(demo.warehouse, tmp_path_factory.mktemp("why"))
-
-
-def one(demo, query: str) -> tuple:
-    (row,) = ask(demo.warehouse, query).fetchall()
-    return row
 
 
 def test_rtts_by_flight_are_those_of_the_table(demo, page):
@@ -91,30 +86,6 @@ def test_largest_rtts_are_those_of_the_links(demo, page):
     )
 
 
-def test_retransmissions_are_those_of_the_table_by_their_cause(demo, page):
-    where = f"{PEAK} and sack and not timestamps and retransmissions is not null"
-    (packets, expiries) = one(
-        demo, f"select sum(data_packets_down), sum(rto_expiries) from flows where {where}"
-    )
-    data, timer, spurious, spurious_expiries = one(
-        demo,
-        f"""
-        select count(*) filter (cause = 'fast'),
-            count(*) filter (cause in ('rto', 'slow_start', 'tlp')),
-            avg((not needed)::int) filter (cause <> 'synack'),
-            count(spurious_by) / count(*) filter (cause = 'rto')
-        from retransmissions join flows using (network, date, flow_id)
-        where {where} and not new_data
-        """,
-    )
-    shown = page.row("retransmissions", "aa-gprs", "peak", "SACK")
-    assert shown[0] == f"{packets:,}"
-    expected = [data / packets, timer / packets, spurious, spurious_expiries]
-    for text, share in zip((*shown[1:4], shown[5]), expected, strict=True):
-        assert shows(text, 100 * share)
-    assert shows(shown[4], 1000 * expiries / packets)
-
-
 def test_rto_values_are_weighted_by_their_duration(demo, page):
     values = ask(demo.warehouse, """
         select rto, backed_off, greatest(epoch(coalesce(
@@ -129,26 +100,6 @@ def test_rto_values_are_weighted_by_their_duration(demo, page):
     assert [value(text) for text in shown[:4]] == pytest.approx(quartiles, rel=0.05)
     backed_off = values.loc[values["backed_off"], "duration"].sum() / values["duration"].sum()
     assert shows(shown[5], 100 * backed_off)
-
-
-def test_stalls_and_interruptions_are_those_of_the_table(demo, page):
-    count, minutes = one(
-        demo,
-        "select count(*), sum(epoch(end_ts - start_ts)) / 60 from stalls "
-        "where network = 'cc-dialup' and class = 'packet_delay'",
-    )
-    shown = page.row("stalls", "cc-dialup", "peak", "packet delay: data or ACK late")
-    assert shown[0] == f"{count}"
-    assert value(shown[1]) == pytest.approx(minutes, abs=0.051)
-    pauses, recovery = one(
-        demo,
-        "select count(*), avg(recovery) from stalls "
-        "where network = 'cc-dialup' and interruption = 'pause'",
-    )
-    name = "pause (reselection, handover)"
-    shown = page.row("interruptions", "cc-dialup", "peak", name, "mobile, by an ACK")
-    assert shown[0] == f"{pauses}"
-    assert shows(shown[5], recovery)
 
 
 def test_papers_values_are_shown_beside_ours(page):

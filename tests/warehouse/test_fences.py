@@ -14,10 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from conftest import NETWORKS_FILE, ROOT
-from lossy_store import losing_answers
 from pyiceberg.catalog import load_catalog
-from small_captures import ingest_syns, packets_of
-from test_warehouse import countries, publish
 
 from schemas import NETWORKS
 from spark_jobs import places
@@ -28,6 +25,9 @@ from spark_jobs.warehouse.catalog import CatalogChange, MetadataChange
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.lossy_store import losing_answers
+from tests.helpers.small_captures import ingest_syns, packets_of
+from tests.helpers.small_warehouse import countries, publish
 
 UNIT = Unit("network", "aa-gprs")
 ROUNDS = 4

@@ -12,15 +12,6 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from test_warehouse import (
-    Killed,
-    age_all_files,
-    countries,
-    data_files,
-    moved_warehouse,
-    publish,
-    rows,
-)
 
 from schemas import NETWORKS
 from spark_jobs.cli import main
@@ -37,6 +28,15 @@ from spark_jobs.warehouse.iceberg import (
 from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Content, Unit
+from tests.helpers.small_warehouse import (
+    Killed,
+    age_all_files,
+    countries,
+    data_files,
+    moved_warehouse,
+    publish,
+    rows,
+)
 
 NOTHING = timedelta(0)
 
@@ -57,6 +57,7 @@ def metadata_files(root: Path) -> set[Path]:
     return set((root / "networks/metadata").iterdir())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_the_rows_that_duckdb_reads(demo, name):
     table = iceberg(demo.warehouse.root, name)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from conftest import ROOT
-from test_warehouse import publish
 
 from spark_jobs.engine.spark import iceberg_settings
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.small_warehouse import publish
 
 SESSION = """
 import json, sys

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 from conftest import NETWORKS_FILE
-from small_captures import ingest_syns, packets_of
-from test_warehouse import age_all_files, countries, data_files, publish
 
 from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
+from spark_jobs.warehouse.catalog_tables import FORMAT
 from spark_jobs.warehouse.database import CATALOG
-from spark_jobs.warehouse.identity import MARK
+from spark_jobs.warehouse.identity import MARK, Mark
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.small_captures import ingest_syns, packets_of
+from tests.helpers.small_warehouse import age_all_files, countries, data_files, publish
 
 FILES = "--networks", str(NETWORKS_FILE)
 COMMANDS = {
@@ -63,6 +64,7 @@ def all_files(root: Path) -> set[Path]:
     return {p for p in root.rglob("*") if p.is_file() and CATALOG not in p.name}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_command_refuses_a_warehouse_without_its_catalog(
@@ -85,10 +87,8 @@ def test_a_warehouse_without_a_mark_gets_one(full):
     identity = json.loads((full.root / MARK).read_text())["identity"]
     (full.root / MARK).unlink()
     publish(Warehouse(full.root), "AA")
-    assert json.loads((full.root / MARK).read_text()) == {
-        "identity": identity,
-        "catalog": CATALOG,
-    }
+    mark = json.loads((full.root / MARK).read_text())
+    assert (mark["identity"], mark["catalog"]) == (identity, CATALOG)
 
 
 def test_a_warehouse_without_mark_and_catalog_is_refused(full, capfd):
@@ -101,7 +101,7 @@ def test_a_warehouse_without_mark_and_catalog_is_refused(full, capfd):
 
 def test_a_killed_first_job_stops_no_other(tmp_path):
     """Killed after it wrote the mark, before it made the catalog."""
-    (tmp_path / MARK).write_text(json.dumps({"identity": "1", "catalog": CATALOG}))
+    (tmp_path / MARK).write_text(json.dumps(Mark("1", CATALOG, "1.0.0", FORMAT)._asdict()))
     publish(Warehouse(tmp_path), "AA")
     assert countries(Warehouse(tmp_path)) == ["AA"]
     assert json.loads((tmp_path / MARK).read_text())["identity"] == "1"

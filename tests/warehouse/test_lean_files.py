@@ -3,14 +3,14 @@
 import pyarrow.parquet as pq
 import pytest
 from conftest import NOON
-from small_captures import ingest_syns
 
 from schemas import PACKETS
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.quic import PACKETS_OF_A_CONNECTION, write_quic
+from tests.helpers.small_captures import ingest_syns
+from tests.programs.bench.quic import PACKETS_OF_A_CONNECTION, write_quic
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

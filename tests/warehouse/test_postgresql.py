@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from conftest import NETWORKS_FILE, ROOT, contents
 from pyiceberg.catalog import load_catalog
-from small_captures import ingest_syns, packets_of
-from test_warehouse import assert_one_at_a_time, countries, data_files, publish
 
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
@@ -18,6 +16,8 @@ from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.small_captures import ingest_syns, packets_of
+from tests.helpers.small_warehouse import assert_one_at_a_time, countries, data_files, publish
 
 
 def test_units_are_published_and_shown(uri, tmp_path):

@@ -6,8 +6,6 @@ from pathlib import Path
 import duckdb
 import pytest
 from conftest import DAY, Demo
-from made_up import flow, publish
-from test_warehouse import rows as networks_of
 
 from infra.superset.country_views import country_views_folder
 from schemas import FLOWS, NETWORKS, QUALITY
@@ -20,6 +18,8 @@ from spark_jobs.view_sql import PUBLISHED
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
+from tests.helpers.made_up import flow, publish
+from tests.helpers.small_warehouse import rows as networks_of
 
 AA, BB = "aa-gprs", "bb-gprs"
 GOOD, HELD, RELEASED, UNCHECKED = (DAY + timedelta(days=n) for n in range(4))
@@ -76,6 +76,7 @@ def test_an_analyst_of_a_country_sees_its_days_only(warehouse, tmp_path, country
         assert views.sql(QUERY).fetchall() == days(network)
 
 
+@pytest.mark.integration
 def test_spark_sees_the_same_days(warehouse: Warehouse):
     spark = spark_session()
     register(spark, warehouse)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from test_warehouse import countries, data_files, publish
 
 from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import register
 from spark_jobs.warehouse.storage import VERSIONS, VIEWS
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.small_warehouse import countries, data_files, publish
 
 ROUNDS = 40
 PAUSE_S = 0.02

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from conftest import NOON, ROOT
-from small_captures import ingest_syns
 
 from schemas import PACKETS
 from spark_jobs.capture import columns
@@ -24,7 +23,8 @@ from spark_jobs.warehouse.row_groups import (
     rows_by_capture,
 )
 from spark_jobs.warehouse.store import Warehouse
-from tests.bench.mix import EXCHANGE, FIRST_USER, short_exchanges
+from tests.helpers.small_captures import ingest_syns
+from tests.programs.bench.mix import EXCHANGE, FIRST_USER, short_exchanges
 
 USERS = 200
 KEYS = ("user_partition", "user", "ts", "frame")

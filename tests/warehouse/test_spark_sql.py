@@ -1,7 +1,6 @@
 """Spark SQL sees what DuckDB sees."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -10,10 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from conftest import EMPTY_IN_DEMO, ROOT
-from test_warehouse import publish
 
 from schemas import NETWORKS
 from spark_jobs.engine import thrift_server
@@ -21,9 +18,9 @@ from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import read_table, register
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.small_warehouse import publish
+from tests.helpers.spark_programs import SPARK, WAIT_S, asked, comes, free_port
 
-SPARK = Path(pyspark.__file__).parent
-WAIT_S = 120
 ASKED = 12
 
 
@@ -79,33 +76,6 @@ def test_a_column_that_an_earlier_version_did_not_write_is_null(tmp_path):
     pq.write_table(pq.ParquetFile(file).read().drop_columns("slot_rate"), file)
     (row,) = read_table(spark_session(), warehouse, NETWORKS, [file]).collect()
     assert (row.network, row.country, row.slot_rate) == ("aa-gprs", "AA", None)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def asked(port: int, query: str) -> str | None:
-    """Return what beeline prints, or None where there is no server yet."""
-    done = subprocess.run(
-        [SPARK / "bin/beeline", "-u", f"jdbc:hive2://127.0.0.1:{port}", "--silent=true",
-         "--outputformat=csv2", "--showHeader=false", "-e", query],
-        capture_output=True, text=True, check=False,
-        env=os.environ | {"SPARK_HOME": str(SPARK)},
-    )  # fmt: skip
-    return done.stdout.split("> ")[-1].strip() if done.returncode == 0 else None
-
-
-def comes(port: int, query: str, expected: str) -> bool:
-    """Wait; return whether the query's answer becomes the expected one."""
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if asked(port, query) == expected:
-            return True
-        time.sleep(1)
-    return False
 
 
 def publish_until(warehouse: Warehouse, stop: Path) -> list[str]:

@@ -34,10 +34,6 @@ def test_a_target_says_its_partition(partition):
     assert day_text(target) == (partition.date.isoformat() if partition.date else NO_DATE)
 
 
-def test_a_folder_of_an_earlier_version_has_todays_table():
-    assert table_name("round_trips/network=a/date=2004-03-29/x-00000000.parquet") == "rtt_samples"
-
-
 def test_no_other_module_knows_a_path():
     """No string of the code has a partition's folder but in targets.py."""
     folder = re.compile(r"""["'/](network|date)=["'/{(\[]""")

@@ -9,7 +9,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_warehouse import countries, data_files, publish
 
 from schemas import LEASES, NETWORKS
 from spark_jobs.figures.tables import TABLES
@@ -21,6 +20,7 @@ from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import VIEW_SOURCES, Warehouse
 from spark_jobs.warehouse.units import Unit, content_of
 from spark_jobs.warehouse.views import _views_without_files, sql_type, view_of
+from tests.helpers.small_warehouse import countries, data_files, publish
 
 EARLIER = date(2004, 3, 1)
 DAYS = [EARLIER + timedelta(days=n) for n in range(1, 5)]
@@ -209,20 +209,20 @@ def test_files_that_another_job_supersedes_stay_until_the_views_are_updated(tmp_
 
 @pytest.fixture
 def dated(tmp_path) -> Warehouse:
-    """Make a warehouse with a lease a day; the first file is of an earlier version."""
+    """Make a warehouse with a lease a day; the first file is of another format."""
     warehouse = Warehouse(tmp_path / "w")
     for day in (EARLIER, *DAYS):
         with warehouse.staging() as staging:
             staging.write(LEASES, "aa-gprs", day, "log", a_lease(day))
             if day == EARLIER:
-                staging.files = [as_earlier(written) for written in staging.files]
+                staging.files = [without_addresses(written) for written in staging.files]
             warehouse.publish(Unit.of_day("leases", "aa-gprs", day), staging.files, {})
     warehouse.update_views()
     return warehouse
 
 
-def as_earlier(written: Written) -> Written:
-    """Return the file as an earlier version, without addresses, named and wrote it."""
+def without_addresses(written: Written) -> Written:
+    """Return the file in a format without addresses."""
     target, path = written.staged
     pq.write_table(pq.read_table(path).drop_columns(["address"]), path)
     staged = Staged(target.replace(f"-{LEASES.layout}-", "-"), path)
@@ -235,7 +235,7 @@ def a_lease(day: date) -> pa.Table:
     return pa.Table.from_pylist([whose | {"start_ts": start, "end_ts": start}], LEASES.arrow)
 
 
-def test_files_of_an_earlier_version_have_null_for_what_they_lack(dated):
+def test_files_of_another_format_have_null_for_what_they_lack(dated):
     with opened(dated) as connection:
         asked = connection.sql("select date, subscriber, address from leases order by date")
         assert asked.fetchall() == [
@@ -253,7 +253,7 @@ def test_files_of_an_earlier_version_have_null_for_what_they_lack(dated):
     ],
 )
 def test_a_query_opens_the_files_of_its_days_only(dated, condition):
-    """It also opens the first file with the present columns, and those of earlier versions."""
+    """It also opens the first file with the present columns, and those of another format."""
     for path in dated.files(LEASES)[2:-1]:
         path.write_bytes(b"")
     with opened(dated) as connection:

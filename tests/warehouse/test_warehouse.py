@@ -1,17 +1,12 @@
 """Publishing: a reader sees a unit before the change or after it, and no file is left over."""
 
 import json
-import os
 import time
-from collections.abc import Iterable
 from datetime import date, timedelta
-from pathlib import Path
-from threading import Event, Thread
 
 import duckdb
-import pyarrow as pa
 import pytest
-from conftest import EMPTY_IN_DEMO, ask
+from conftest import EMPTY_IN_DEMO
 
 from schemas import NETWORKS
 from spark_jobs.figures.tables import TABLES
@@ -20,77 +15,15 @@ from spark_jobs.warehouse.database import database_of
 from spark_jobs.warehouse.staging import OWNER
 from spark_jobs.warehouse.store import STAGING, VIEWS, Warehouse
 from spark_jobs.warehouse.units import Unit
-
-UNIT = Unit("network", "aa-gprs")
-
-
-class Killed(BaseException):
-    """Raised where the job is killed."""
-
-
-def rows(*countries: str) -> pa.Table:
-    fact = {
-        "access": "gprs",
-        "timezone": "UTC",
-        "peak_from": 10,
-        "peak_until": 12,
-        "off_peak_from": 3,
-        "off_peak_until": 7,
-        "flight_size_bytes": 4500,
-    }
-    return pa.Table.from_pylist([{"country": c, **fact} for c in countries], NETWORKS.arrow)
-
-
-def assert_one_at_a_time(one: Warehouse, other: Warehouse) -> None:
-    """Assert that a job waits for a lock that another holds."""
-    waits, got = Event(), Event()
-
-    def take() -> None:
-        with other.locked("x", waits.set):
-            got.set()
-
-    taking = Thread(target=take)
-    with one.locked("x"), one.locked("y"):
-        taking.start()
-        assert waits.wait(10)
-        assert not got.wait(0.5)
-    assert got.wait(10)
-    taking.join()
-
-
-def age_all_files(root: Path) -> None:
-    """Make all files older than any age limit."""
-    for path in root.rglob("*"):
-        os.utime(path, (1, 1))
-
-
-def publish(warehouse: Warehouse, *countries: str) -> None:
-    """Publish one file per country, so that a change has several files."""
-    with warehouse.staging() as staging:
-        for country in countries:
-            staging.write(NETWORKS, "aa-gprs", None, country, rows(country))
-        warehouse.publish(UNIT, staging.files, {})
-
-
-def moved_warehouse(folder: Path) -> Warehouse:
-    """Return a warehouse with views of AA in another folder and of BB where it is now."""
-    warehouse = Warehouse(folder / "a")
-    publish(warehouse, "AA")
-    warehouse.update_views()
-    (folder / "a").rename(folder / "b")
-    moved = Warehouse(folder / "b")
-    publish(moved, "BB")
-    moved.update_views()
-    return moved
-
-
-def countries(warehouse: Warehouse) -> list[str]:
-    found = ask(warehouse, "select country from networks order by 1").fetchall()
-    return [country for (country,) in found]
-
-
-def data_files(warehouse: Warehouse) -> set[Path]:
-    return set(warehouse.root.rglob("*.parquet"))
+from tests.helpers.small_warehouse import (
+    UNIT,
+    Killed,
+    countries,
+    data_files,
+    kill_at_step,
+    publish,
+    rows,
+)
 
 
 def test_replacing_a_unit_replaces_its_rows(tmp_path):
@@ -115,33 +48,6 @@ def test_units_do_not_affect_each_other(tmp_path):
 STEPS = 7
 """Steps of a change of two files: each is moved; the catalog is changed before and after;
 superseded files are removed."""
-
-
-def kill_at_step(
-    patch: pytest.MonkeyPatch,
-    after: int,
-    paths: Iterable[str] = ("replace", "unlink"),
-    catalog: Iterable[str] = ("register", "publish"),
-) -> list[str]:
-    """Kill the job after so many steps, which are calls of these methods; return those taken."""
-    taken = []
-
-    def count_steps(owner: type, name: str) -> None:
-        original = getattr(owner, name)
-
-        def step(self: object, *args: object) -> object:
-            if len(taken) == after:
-                raise Killed
-            taken.append(name)
-            return original(self, *args)
-
-        patch.setattr(owner, name, step)
-
-    for name in paths:
-        count_steps(Path, name)
-    for name in catalog:
-        count_steps(UnitCatalog, name)
-    return taken
 
 
 @pytest.mark.parametrize("step", range(STEPS))

@@ -1,5 +1,5 @@
 """Zeek's logs of real applications, and giscope's verdicts from them, beside what the applications
-did (tests/data/applications: recorded by tests/recordings)."""
+did (tests/data/applications: recorded by tests/programs/recordings)."""
 
 import csv
 import subprocess
@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 import zstandard
 from conftest import ROOT, ask
-from zeek_program import SCRIPTS
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
@@ -18,6 +17,7 @@ from schemas.zeek import LOGS
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.zeek_lines import log_kind, read_log_rows
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.zeek_program import SCRIPTS
 
 RECORDED = ROOT / "tests/data/applications"
 LOGGED = ROOT / "tests/data/zeek"

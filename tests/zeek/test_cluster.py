@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from live import PATIENCE, between, ingested, monitored, rows, until
-from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
+
+from tests.helpers.live import PATIENCE, between, ingested, monitored, rows, until
+from tests.helpers.zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 LAYOUT = """
 redef Cluster::manager_is_logger = F;

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from live import PATIENCE, Place, between, ingested, monitored, rows, until
+
+from tests.helpers.live import PATIENCE, Place, between, ingested, monitored, rows, until
 
 pytestmark = pytest.mark.usefixtures("zeek_plugin")
 

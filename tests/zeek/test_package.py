@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap, timed
 from conftest import CAPTURES, NETWORKS_FILE, NOON, ROOT, ask
-from layers import DATA, DATAGRAM, PING, SYN, SYN6
 from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
-from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.cli import app
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.capture_files import Frame, pcap, timed
+from tests.helpers.layers import DATA, DATAGRAM, PING, SYN, SYN6
+from tests.helpers.zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 TOOLS = Path(sys.executable).parent

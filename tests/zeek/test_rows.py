@@ -13,9 +13,19 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from capture_files import EVERYONE, NOON, SUBSCRIBERS, Frame, pcap, table_of, timed
 from conftest import CAPTURES, PUBLIC_CAPTURES, ROOT
-from layers import (
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
+from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrHopByHop
+from scapy.packet import Raw
+from scapy.utils import RawPcapReader
+
+from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
+from spark_jobs.capture.reader import read_capture
+from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.capture.zeek_log import read_zeek_log
+from spark_jobs.errors import UserError
+from tests.helpers.capture_files import EVERYONE, NOON, SUBSCRIBERS, Frame, pcap, table_of, timed
+from tests.helpers.layers import (
     CARRIERS,
     DATA,
     DATAGRAM,
@@ -33,18 +43,17 @@ from layers import (
     USER6,
     gtp,
 )
-from quic_layers import CASES, FILLER, IDS, OTHER_IDS, TEXT, Ends, connection, short_header
-from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
-from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrHopByHop
-from scapy.packet import Raw
-from scapy.utils import RawPcapReader
-from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
-
-from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
-from spark_jobs.capture.reader import read_capture
-from spark_jobs.capture.stream import CaptureStream
-from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.errors import UserError
+from tests.helpers.quic_layers import (
+    CASES,
+    FILLER,
+    IDS,
+    OTHER_IDS,
+    TEXT,
+    Ends,
+    connection,
+    short_header,
+)
+from tests.helpers.zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 SHIPPED = sorted(CAPTURES.glob("*/*.pcap.zst"))
 LAB = ROOT.parent / "shared/captures/lab"

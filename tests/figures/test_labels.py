@@ -1,0 +1,134 @@
+"""Labels, counts and colours of the report and of the dashboards are the same, on the shipped
+captures and on a made-up month of five networks in three time zones."""
+
+import re
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from spark_jobs.dashboards.assets import assets
+from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.figures import parts
+from spark_jobs.figures.colours import SERIES_COLOURS
+from spark_jobs.figures.numbers import Numbers
+from spark_jobs.figures.table3_clusters.numbers import EFFECT_HEADINGS, FIGURES, OPTION_LABELS
+from spark_jobs.figures.table3_clusters.numbers import NUMBERS as GOODPUTS
+from spark_jobs.figures.table3_clusters.option_effects import CONTRASTS
+from tests.helpers.report_and_dashboards import (
+    chart_named,
+)
+
+
+def of_clusters(option: str) -> Numbers:
+    """Return goodput by an option's value and cluster of the other options."""
+    others = " || ', ' || ".join(sql for name, sql in OPTION_LABELS.items() if name != option)
+    source = f"(select *, unnest([{others}, 'overall']) as cluster from {GOODPUTS.mart.name})"
+    label = OPTION_LABELS[option]
+    return replace(
+        GOODPUTS,
+        source=source,
+        dimensions={**GOODPUTS.dimensions, "cluster_flows": "cluster", "value": label},
+        where=f"({GOODPUTS.where}) and {label} is not null and cluster is not null",
+    )
+
+
+COUNTS = r" \(n = .*\)$"
+"""Counts after the name of a cluster."""
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.anchor)
+def test_clusters_have_the_counts_of_their_transfers(pages, figure):
+    answer = pages.answer(chart_named(figure.title))
+    names = [answer["cluster_flows"].str.replace(COUNTS, "", regex=True)]
+    counts = dict(zip(*names, answer["cluster_flows"].str.extract(r"n = (.*)\)$")[0], strict=True))
+    rows = of_clusters(figure.option).rows(pages.selection, "cluster_flows", "value")
+    for cluster, texts in counts.items():
+        flows = {row["value"]: row["flows"] for row in rows if row["cluster_flows"] == cluster}
+        assert texts == " / ".join(f"{flows.get(name, 0):,.0f}" for name in figure.names)
+
+
+def test_effects_of_options_are_those_of_the_report(pages):
+    shown = pages.answer(chart_named("Effects of TCP options"))
+    assert shown["comparison"].nunique() == len(CONTRASTS)
+    for row in shown.to_dict("records"):
+        printed = pages.page.rows[f"table3-{row['access']}"]
+        texts = [row[name].replace("\N{NO-BREAK SPACE}", " ") for name in EFFECT_HEADINGS]
+        assert texts in printed
+
+
+LABELS = (
+    ("Fig. 3. Share of set-ups", "category"), ("Fig. 5. Connection set-up cat", "area"),
+    ("Fig. 7. Connections above", "window"), ("Fig. 8. Where", "side"),
+    ("Fig. 10. Average goodput", "loss"), ("Fig. 13. Mean user throughput by", "level"),
+    ("Table III. Goodput by TCP options, by", "value"),
+    *((figure.title, "cluster_flows") for figure in FIGURES),
+    ("Limits of transfers", "limited_by"), ("Retransmissions and RTO", "options"),
+    ("RTO by TCP options, peak", "series"), ("Causes of stalls", "class"),
+    ("Recovery after stalls", "interruption"), ("Recovery after stalls", "ended_by"),
+    ("Differences beyond chance", "title"),
+)  # fmt: skip
+"""Charts by the beginning of their titles, and columns whose values are on the report, too."""
+COLOURED = {
+    "fig08_bottleneck": ("fig08",),
+    "limits_by_window": ("limits", "windows"),
+    "stalls_by_class": ("stalls",),
+    "table3_clusters": tuple(figure.anchor for figure in FIGURES),
+}
+"""Figures that have colours of their own, and beginnings of their sections of the report."""
+
+
+def colour_of(trace: dict) -> str:
+    return trace.get("marker", {}).get("color") or trace["line"]["color"]
+
+
+def test_labels_are_those_of_the_report(pages):
+    cells = {cell.strip() for rows in pages.page.rows.values() for row in rows for cell in row}
+    printed = {text for cell in cells for text in (cell, *cell.split(": ", 1))}
+    for title, column in LABELS:
+        for label in pages.answer(chart_named(title))[column].unique():
+            label = re.sub(COUNTS, "", label)
+            assert {label, label.split(": ")[-1]} & printed, (title, label)
+
+
+def test_networks_have_one_colour_everywhere(pages):
+    """Off-peak it is paler on the dashboards. The first ten networks differ."""
+    networks = {network.name: network.colour for network in pages.selection.networks}
+    traces = [trace for plots in pages.plots.values() for plot in plots for trace in plot["data"]]
+    for name, colour in networks.items():
+        of_network = [trace for trace in traces if (trace.get("name") or "").startswith(name)]
+        assert {colour_of(trace) for trace in of_network} == {colour}
+    for number, colour in enumerate(networks.values(), 1):
+        assert SERIES_COLOURS[f"network {number}"] == SERIES_COLOURS[f"network {number} peak"]
+        assert SERIES_COLOURS[f"network {number}"] == colour
+    assert len(SERIES_COLOURS) == 10 * len(["", "peak", "off-peak", "other"])
+    assert len(set(SERIES_COLOURS.values())) == 10 * len(["peak", "off-peak", "other"])
+
+
+@pytest.mark.parametrize("folder", COLOURED)
+def test_labels_have_the_colours_of_the_report(pages, folder):
+    colours = import_module(f"spark_jobs.figures.{folder}.dashboard").COLOURS
+    drawn = {
+        (trace["name"].split(" segments, ")[0], colour_of(trace))
+        for section, plots in pages.plots.items()
+        if section.split("-")[0] in COLOURED[folder]
+        for plot in plots
+        for trace in plot["data"]
+    }
+    assert len(drawn) >= 3
+    assert drawn <= {(label.removesuffix(", peak"), colour) for label, colour in colours.items()}
+
+
+def test_labels_of_a_dashboard_have_one_colour_each(pages):
+    files = assets()
+    for page in DASHBOARDS:
+        colours = files[f"dashboards/{page.slug}.yaml"]["metadata"]["label_colors"]
+        for part in (part for part in parts("dashboard") if page.slug == part.PAGE):
+            of_figure = getattr(part, "COLOURS", {})
+            assert {label: colours[label] for label in of_figure} == of_figure
+        for chart in (chart for chart in page.charts if "color_scheme" in chart.form_data):
+            [column] = chart.form_data["groupby"]
+            for label in pages.answer(chart)[column].dropna().unique():
+                for number, network in enumerate(pages.networks, 1):
+                    label = re.sub(rf"^{network}\b", f"network {number}", label)
+                assert label in colours, (chart.title, label)

@@ -1,0 +1,51 @@
+"""Write the demo's capture of LTE: `python -m tests.programs.recordings.demo_lte QUIC DUAL_STACK
+TARGET`.
+
+It has the users of QUIC of one recording beside two phones of another that use IPv4 and IPv6, with
+several addresses each. Both are captures of raw IP packets. Their clocks are moved to BEGIN_US.
+"""
+
+import struct
+import sys
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import zstandard
+from scapy.utils import RawPcapReader
+
+BEGIN_US = 1_078_219_800_000_000
+"""2004-03-02 09:30 UTC, 10:30 in Budapest: within the demo's peak hours."""
+PHONES = [
+    ip_network(text)
+    for text in ("10.66.1.1/32", "2001:db8:a2:101::/64", "10.67.1.1/32", "2001:db8:a3:101::/64")
+]
+HEADER = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 101)
+
+
+def is_of_phones(packet: bytes) -> bool:
+    at, size = (12, 4) if packet[0] >> 4 == 4 else (8, 16)
+    ends = (packet[at : at + size], packet[at + size : at + 2 * size])
+    return any(ip_address(end) in phone for end in ends for phone in PHONES)
+
+
+def records(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the time (µs since 1970) and the record of each packet, moved to BEGIN_US."""
+    begin = None
+    for packet, where in RawPcapReader(path):
+        us = where.sec * 1_000_000 + where.usec
+        begin = us if begin is None else begin
+        at = BEGIN_US + us - begin
+        yield at, struct.pack("<IIII", *divmod(at, 1_000_000), len(packet), where.wirelen) + packet
+
+
+def main() -> None:
+    quic, dual_stack, target = sys.argv[1:]
+    chosen = [found for found in records(dual_stack) if is_of_phones(found[1][16:])]
+    merged = sorted([*records(quic), *chosen], key=lambda found: found[0])
+    data = HEADER + b"".join(record for _, record in merged)
+    Path(target).write_bytes(zstandard.compress(data, 19))
+
+
+if __name__ == "__main__":
+    main()
