@@ -29,8 +29,12 @@ def stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
 
 
 def has_another_format(facts: CaptureFacts) -> bool:
-    """Return whether a capture has packets that were read into another format."""
-    return facts.packets > 0 and facts.format != FORMAT[FrontEnd(facts.front_end)]
+    """Return whether a capture has packets that are known to have another format.
+
+    After a catalog was rebuilt, the format is not known.
+    """
+    known = facts.packets > 0 and facts.format is not None
+    return known and facts.format != FORMAT[FrontEnd(facts.front_end)]
 
 
 def is_unchanged(facts: CaptureFacts, path: Path, network: Network, requested: FrontEnd) -> bool:

@@ -56,7 +56,7 @@ class CaptureFacts(Facts):
 
     - stamp: values by which a later run decides whether to read the file again; None: it must be
       read
-    - format: the format of its rows (see capture/stamp.py)
+    - format: the format of its rows (see capture/stamp.py); None if it is not known
     - content: the hash of the uncompressed file
     - frames, skipped: records read from the file, and how many of them gave no row, by reason
     - packets, rows, values: rows published in packets; in all tables; and values in them that are

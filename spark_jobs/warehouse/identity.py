@@ -68,7 +68,7 @@ def read_mark(root: Path) -> Mark | None:
         ) from error
     if mark.format != FORMAT:
         raise UserError(
-            f"{root}: giscope {mark.version} made it, whose catalog has another format: keep the "
+            f"{root}: made by giscope {mark.version}, with a catalog of another format: keep the "
             "captures, remove this warehouse, and run again"
         )
     return mark

@@ -11,6 +11,7 @@ from spark_jobs.capture import FrontEnd, stamp
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.sources import giscope_version
 from spark_jobs.warehouse.catalog_tables import FORMAT
+from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.command import giscope
@@ -68,6 +69,12 @@ def test_the_day_stays_as_it_is_once_its_captures_are_gone(
     assert flows_job.stale_days(made, [network]) == []
 
 
+def test_days_of_an_unknown_format_are_made_again():
+    """A rebuilt catalog knows the packets, not their format."""
+    assert not stamp.has_another_format(CaptureFacts(packets=1))
+    assert stamp.has_another_format(CaptureFacts(packets=1, format=99))
+
+
 def test_the_mark_names_the_version(made):
     mark = json.loads((made.root / MARK).read_text())
     assert (mark["version"], mark["format"]) == (giscope_version(), FORMAT)
@@ -87,6 +94,6 @@ def test_a_catalog_of_another_format_is_refused(made, captures, of_another):
     ):
         assert (done.returncode, done.stderr) == (
             2,
-            f"giscope: {made.root}: giscope {version} made it, whose catalog has another format: "
+            f"giscope: {made.root}: made by giscope {version}, with a catalog of another format: "
             "keep the captures, remove this warehouse, and run again\n",
         )
