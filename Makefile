@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
-demo: .venv/ready ## Run the main job on the captures in tests/data: tables on screen, figures in build/demo/report.html
+demo: .venv/demo ## Run the main job on the captures in tests/data: tables on screen, figures in build/demo/report.html
 	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
 
 airflow: .venv/ready ## Start Airflow on loopback, with the main job as a daily DAG on the captures in tests/data
@@ -110,8 +110,12 @@ profile: .venv/ready ## Measure the time by function, from capture to flows
 clean: ## Remove everything that the other targets made
 	rm -rf build .venv .venv-airflow .venv-superset .tools
 
-.venv/ready: uv.lock pyproject.toml infra/setup.sh
-	@sh infra/setup.sh
+.venv/demo: uv.lock pyproject.toml infra/setup.sh
+	@sh infra/setup.sh --no-dev --inexact
 	@touch $@
+
+.venv/ready: uv.lock pyproject.toml infra/setup.sh
+	@sh infra/setup.sh --all-extras
+	@touch .venv/demo $@
 
 .PHONY: docs help demo airflow dashboards alerts up down test test-all slow compose-test kubernetes-check lint audit accuracy studies record-studies entries bench bench-scale profile clean

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make the environment of giscope: uv, the locked dependencies, a Java runtime.
+# Make the environment of giscope: uv and the locked dependencies, for which uv sync gets this script's
+# arguments; with --all-extras also a Java runtime, for Spark.
 # The machine needs Python 3.11 to 3.14. If the script may not install a package, it prints which one is
 # needed.
 set -eu
@@ -44,7 +45,7 @@ java_major() {
         sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
 major=$(java_major || true)
-if [ "${major:-0}" -lt 17 ]; then
+if [ "$*" = --all-extras ] && [ "${major:-0}" -lt 17 ]; then
     needed=$(apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' 2>/dev/null |
         cut -d' ' -f1 | sort -V | awk -F- '$2 >= 17' | head -n 1 || true)
     if ! may_apt; then
@@ -62,4 +63,4 @@ if [ "${major:-0}" -lt 17 ]; then
 fi
 
 say "installing the locked dependencies into .venv"
-$uv sync --locked --all-extras --quiet --python "$python"
+$uv sync --locked --quiet --python "$python" "$@"

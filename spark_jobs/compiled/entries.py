@@ -4,7 +4,6 @@ ENTRIES has a line for each, with the slowest to compile first. `make entries` r
 functions that a run compiles. Functions that are not in it are compiled when they are needed.
 """
 
-import gc
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -35,11 +34,9 @@ def compile_entry(line: str) -> None:
         dispatcher = getattr(import_module(module), function)
         signature = tuple(type_from_json(argument) for argument in arguments)
         if not dispatcher._cache.is_compiled(signature, dispatcher.targetctx):
-            gc.disable()  # it would take a tenth of the time
             try:
                 dispatcher.compile(signature)
             finally:
-                gc.enable()
                 dispatcher._cache.unlock()
 
 

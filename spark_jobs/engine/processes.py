@@ -39,9 +39,8 @@ def compile_functions() -> None:
     Raises UserError if a worker is killed.
     """
     try:
-        compile_once(_pool())
+        compile_once(_new_pool())
     except KILLED as error:
-        _pool.cache_clear()
         raise UserError(WORKER_KILLED.format("compiling the estimators")) from error
 
 
@@ -89,7 +88,12 @@ def run(
 
 @cache
 def _pool() -> ProcessPoolExecutor:
-    """Return the pool of workers, at most one for each core, which starts once and is used again.
+    """Return the pool of workers, which starts once and is used again."""
+    return _new_pool()
+
+
+def _new_pool() -> ProcessPoolExecutor:
+    """Return a pool of workers, at most one for each core.
 
     The workers are forks of a server, which has imported `lean` first, then what this process has,
     and TASK_MODULES.
