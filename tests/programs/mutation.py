@@ -1,15 +1,17 @@
 """Edit the code, and count the edits that the tests catch.
 
-    python -m tests.programs.mutation FILE
+    python -m tests.programs.mutation FILE COVERAGE
 
 COUNT single edits of spark_jobs are chosen with a fixed seed: an operator, a bound or a column.
 They are written to FILE as JSON. If FILE exists, its edits are made, so that two versions of the
 tests can be compared; an edit whose line is not there any more is left out.
 
-First each test file runs under coverage, without the marker `slow`. For each edit, those files run
-that have run its line, the quickest first, until a test fails or LIMIT_S is over. Python runs
-Numba's functions in UNCOMPILED. They are compiled in the other folders, where coverage does not see
-them.
+First each test file runs under coverage, without the marker `slow`. The lines that it runs are
+written to COVERAGE as JSON; if COVERAGE exists, they are read from there. For each edit, those
+files run that have run its line, until a test fails or LIMIT_S is over: first those that import the
+module, then those that name it, then the quickest. Coverage does not see the lines of compiled
+functions. For these, the files run that have imported the module. All functions are compiled
+before, outside the limit.
 
 The program edits the files of this checkout, and restores them. It prints a row for each edit, and
 the number of edits caught.
@@ -26,7 +28,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
 
 from coverage import Coverage, CoverageData
 
@@ -34,8 +37,13 @@ from spark_jobs.figures.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 SEED, COUNT, LIMIT_S = 20261128, 60, 60
-UNCOMPILED = ("tests/estimators", "tests/capture")
 COVERAGE_LIMIT_S = 900
+NO_TESTS = 5
+"""Exit status of pytest if it has selected no test."""
+
+COMPILED = {"compiled", "inlined", "inner", "making"}
+"""Names of the decorators of compiled functions."""
+
 OPERATORS = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -72,6 +80,15 @@ class Edit:
         lines = (ROOT / self.path).read_text().split("\n") if (ROOT / self.path).exists() else []
         found = [n for n, text in enumerate(lines) if text == self.before]
         return min(found, key=lambda n: abs(n + 1 - self.line), default=None)
+
+    def is_compiled(self, at: int) -> bool:
+        """Whether a line is in a compiled function."""
+        return any(
+            isinstance(decorator, ast.Name) and decorator.id in COMPILED
+            for node in ast.parse((ROOT / self.path).read_text()).body
+            if isinstance(node, ast.FunctionDef) and node.lineno <= at + 1 <= node.end_lineno
+            for decorator in node.decorator_list
+        )
 
 
 def edits_of(path: Path) -> Iterator[Edit]:
@@ -119,16 +136,14 @@ def chosen() -> list[Edit]:
 
 
 def pytest(
-    *arguments: str, limit_s: float, coverage: tuple[str, ...] = (), compiled: bool = True
+    *arguments: str, limit_s: float, coverage: tuple[str, ...] = (), output: IO | None = None
 ) -> int | None:
-    """The exit status of the tests; None if they take longer."""
+    """The exit status of some files' tests; None if they take longer."""
     command = [sys.executable, *coverage, "-m", "pytest", "-qx", "-p", "no:cacheprovider"]
-    environment = os.environ | ({} if compiled else {"NUMBA_DISABLE_JIT": "1"})
     process = subprocess.Popen(
-        [*command, *arguments],
+        [*command, "-m", "not slow", *arguments],
         cwd=ROOT,
-        env=environment,
-        stdout=subprocess.DEVNULL,
+        stdout=output or subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
@@ -145,15 +160,25 @@ class Ran:
     """A test file that passes: its time, and the lines that it runs, by file."""
 
     path: str
-    compiled: bool
     seconds: float
     lines: dict[str, set[int]]
+
+    def runs(self, path: str, line: int | None) -> bool:
+        """Whether it runs a line of a module, or any line of it."""
+        found = self.lines.get(path, set())
+        return line in found if line else bool(found)
+
+    def as_json(self) -> list:
+        return [self.path, self.seconds, {path: sorted(n) for path, n in self.lines.items()}]
+
+    @classmethod
+    def from_json(cls, path: str, seconds: float, lines: dict[str, list[int]]) -> "Ran":
+        return cls(path, seconds, {of: set(numbers) for of, numbers in lines.items()})
 
 
 def ran(test: Path, edited: list[str]) -> Ran | None:
     """What a test file runs of some files; None if a test fails."""
     name = str(test.relative_to(ROOT))
-    compiled = not name.startswith(UNCOMPILED)
     with TemporaryDirectory() as folder:
         settings = Path(folder, "coveragerc")
         settings.write_text(
@@ -162,8 +187,10 @@ def ran(test: Path, edited: list[str]) -> Ran | None:
         )
         begun = time.monotonic()
         coverage = ("-m", "coverage", "run", f"--rcfile={settings}")
-        status = pytest(name, limit_s=COVERAGE_LIMIT_S, coverage=coverage, compiled=compiled)
+        status = pytest(name, limit_s=COVERAGE_LIMIT_S, coverage=coverage)
         seconds = time.monotonic() - begun
+        if status == NO_TESTS:
+            return None
         if status != 0:
             print(f"{name}: status {status}, left out", file=sys.stderr, flush=True)
             return None
@@ -174,35 +201,44 @@ def ran(test: Path, edited: list[str]) -> Ran | None:
             str(Path(path).relative_to(ROOT)): set(data.lines(path) or ())
             for path in data.measured_files()
         }
-    return Ran(name, compiled, seconds, lines)
+    return Ran(name, seconds, lines)
 
 
 def caught_by(edit: Edit, at: int, tests: list[Ran]) -> str:
-    """The test file that catches an edit, or why none does."""
-    chosen = sorted(
-        (t for t in tests if at + 1 in t.lines.get(edit.path, ())), key=lambda t: t.seconds
-    )
+    """The test that catches an edit, or why none does."""
+    is_compiled, path = edit.is_compiled(at), ROOT / edit.path
+    chosen = [test for test in tests if test.runs(edit.path, None if is_compiled else at + 1)]
     if not chosen:
         return "no test runs it"
-    path, end = ROOT / edit.path, time.monotonic() + LIMIT_S
+    is_unique = len([*(ROOT / "spark_jobs").rglob(path.name)]) == 1
+    module = path.stem if is_unique else path.parent.name
+    texts = {test.path: (ROOT / test.path).read_text() for test in chosen}
+    imported = edit.path.removesuffix(".py").replace("/", ".")
+    chosen.sort(
+        key=lambda t: (imported not in texts[t.path], module not in texts[t.path], t.seconds)
+    )
     text = path.read_text()
     lines = text.split("\n")
     lines[at] = edit.after
     path.write_text("\n".join(lines))
     try:
-        for test in sorted(chosen, key=lambda test: test.seconds):
-            left = end - time.monotonic()
-            status = pytest(test.path, limit_s=left, compiled=test.compiled) if left > 0 else None
-            if status is None:
-                return f"not in {LIMIT_S} s"
-            if status != 0:
-                return test.path
+        if is_compiled:
+            subprocess.run(
+                [sys.executable, "-m", "spark_jobs.engine"], cwd=ROOT, capture_output=True
+            )
+        names = [test.path for test in chosen]
+        with TemporaryFile("w+") as output:
+            status = pytest(*names, limit_s=LIMIT_S, output=output)
+            output.seek(0)
+            failed = [row for row in output if row.startswith(("FAILED ", "ERROR "))]
     finally:
         path.write_text(text)
-    return f"survived {len(chosen)} files"
+    if status == 0:
+        return f"survived {len(chosen)} files"
+    return failed[0].split(" - ")[0].strip() if failed else f"not in {LIMIT_S} s"
 
 
-def main(file: Path) -> None:
+def main(file: Path, coverage: Path) -> None:
     """Choose the edits or read them, and print who catches them."""
     if subprocess.check_output(["git", "status", "--porcelain", "spark_jobs"], cwd=ROOT):
         raise SystemExit("spark_jobs: commit what has changed first, because the program edits it")
@@ -211,15 +247,16 @@ def main(file: Path) -> None:
     edits = [Edit(**fields) for fields in json.loads(file.read_text())]
     there = [(edit, at) for edit in edits if (at := edit.place()) is not None]
     files = sorted({edit.path for edit, _ in there})
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        measured = pool.map(
-            lambda test: ran(test, files), sorted((ROOT / "tests").rglob("test_*.py"))
-        )
-        tests = [one for one in measured if one]
+    if not coverage.exists():
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            names = sorted((ROOT / "tests").rglob("test_*.py"))
+            found = [one for one in pool.map(lambda test: ran(test, files), names) if one]
+        coverage.write_text(json.dumps([one.as_json() for one in found]))
+    tests = [Ran.from_json(*row) for row in json.loads(coverage.read_text())]
     count = 0
     for edit, at in there:
         found = caught_by(edit, at, tests)
-        count += found.startswith("tests/")
+        count += found.startswith(("FAILED ", "ERROR "))
         print(
             f"{edit.path}:{at + 1}: {edit.before.strip()} -> {edit.after.strip()}: {found}",
             flush=True,
@@ -228,4 +265,4 @@ def main(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))
