@@ -48,7 +48,7 @@ slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m ''
 
 compose-test: .venv/ready ## Start docker-compose.yml for real, and check what runs: root, Debian or Ubuntu; 10 to 30 minutes
-	@$(RUN) pytest -sv tests/programs/compose/check_stack.py
+	@$(RUN) pytest -sv -m '' tests/programs/compose/check_stack.py
 
 wheel: .venv/ready ## Build a wheel for this platform and version of Python, with compiled estimators: build/*.whl
 	@folder=$$($(RUN) python -m spark_jobs.engine) && \
