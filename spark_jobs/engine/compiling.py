@@ -22,8 +22,8 @@ MAX_UNUSED_S = 30 * 86400
 def compile_once(executor: Executor) -> None:
     """Compile all functions that Python calls and that are not compiled yet, the slowest first.
 
-    Does nothing if the compiled functions cannot be stored. Otherwise it shuts the executor down,
-    because its workers keep all garbage.
+    Does nothing if the compiled functions cannot be stored. Afterwards the executor's processes
+    have much garbage, which they do not remove.
     """
     marker = complete_marker(compiled_folder())
     if marker.exists() or not _may_write(marker.parent):
@@ -35,14 +35,13 @@ def compile_once(executor: Executor) -> None:
     for done_count, future in enumerate(as_completed(work), 1):
         future.result()
         _print_progress(done_count, len(entries))
-    executor.shutdown()
     marker.touch()
 
 
 def _compile(entry: str) -> None:
     from spark_jobs.compiled.entries import compile_entry
 
-    gc.disable()  # to look for garbage would take a fifth of the time
+    gc.disable()  # the search for garbage takes a fifth of the time
     compile_entry(entry)
 
 

@@ -39,7 +39,8 @@ def compile_functions() -> None:
     Raises UserError if a worker is killed.
     """
     try:
-        compile_once(_new_pool())
+        with _new_pool() as pool:
+            compile_once(pool)
     except KILLED as error:
         raise UserError(WORKER_KILLED.format("compiling the estimators")) from error
 

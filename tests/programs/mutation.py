@@ -204,17 +204,17 @@ def ran(test: Path, edited: list[str]) -> Ran | None:
     return Ran(name, seconds, lines)
 
 
-def caught_by(edit: Edit, at: int, tests: list[Ran]) -> str:
-    """The test that catches an edit, or why none does."""
+def caught_by(edit: Edit, at: int, tests: list[Ran]) -> tuple[bool, str]:
+    """Whether a test catches an edit, and which one, or why none does."""
     is_compiled, path = edit.is_compiled(at), ROOT / edit.path
-    chosen = [test for test in tests if test.runs(edit.path, None if is_compiled else at + 1)]
-    if not chosen:
-        return "no test runs it"
+    running = [test for test in tests if test.runs(edit.path, None if is_compiled else at + 1)]
+    if not running:
+        return False, "no test runs it"
     is_unique = len([*(ROOT / "spark_jobs").rglob(path.name)]) == 1
     module = path.stem if is_unique else path.parent.name
-    texts = {test.path: (ROOT / test.path).read_text() for test in chosen}
+    texts = {test.path: (ROOT / test.path).read_text() for test in running}
     imported = edit.path.removesuffix(".py").replace("/", ".")
-    chosen.sort(
+    running.sort(
         key=lambda t: (imported not in texts[t.path], module not in texts[t.path], t.seconds)
     )
     text = path.read_text()
@@ -226,16 +226,18 @@ def caught_by(edit: Edit, at: int, tests: list[Ran]) -> str:
             subprocess.run(
                 [sys.executable, "-m", "spark_jobs.engine"], cwd=ROOT, capture_output=True
             )
-        names = [test.path for test in chosen]
+        names = [test.path for test in running]
         with TemporaryFile("w+") as output:
             status = pytest(*names, limit_s=LIMIT_S, output=output)
             output.seek(0)
             failed = [row for row in output if row.startswith(("FAILED ", "ERROR "))]
     finally:
         path.write_text(text)
+    if status is None:
+        return False, f"not in {LIMIT_S} s"
     if status == 0:
-        return f"survived {len(chosen)} files"
-    return failed[0].split(" - ")[0].strip() if failed else f"not in {LIMIT_S} s"
+        return False, f"survived {len(running)} files"
+    return True, failed[0].split(" - ")[0].strip() if failed else f"exit status {status} of pytest"
 
 
 def main(file: Path, coverage: Path) -> None:
@@ -255,10 +257,10 @@ def main(file: Path, coverage: Path) -> None:
     tests = [Ran.from_json(*row) for row in json.loads(coverage.read_text())]
     count = 0
     for edit, at in there:
-        found = caught_by(edit, at, tests)
-        count += found.startswith(("FAILED ", "ERROR "))
+        is_caught, by = caught_by(edit, at, tests)
+        count += is_caught
         print(
-            f"{edit.path}:{at + 1}: {edit.before.strip()} -> {edit.after.strip()}: {found}",
+            f"{edit.path}:{at + 1}: {edit.before.strip()} -> {edit.after.strip()}: {by}",
             flush=True,
         )
     print(f"{count} of {len(there)} edits caught; {len(edits) - len(there)} left out")
