@@ -12,8 +12,8 @@ Messages of other types are left out.
 
 ACCOUNTING = Table(
     name="accounting",
-    row="one RADIUS message about a subscriber's address, from Zeek's log. Its date is the "
-    "message's date",
+    row="one address or prefix in a RADIUS message about a subscriber, from Zeek's log. Its date "
+    "is the message's date",
     columns=(
         Column("capture", "string", "name of the log file", required=True),
         Column(
@@ -40,7 +40,25 @@ ACCOUNTING = Table(
             source="RFC 2866, 5.5",
         ),
         Column("user_partition", "int32", "user partition of the address, as in packets"),
-        Column("address", "string", "Framed-IP-Address, in the form of packets.user"),
+        Column(
+            "charging",
+            "string",
+            "the bearer's key, made from 3GPP-Charging-Id",
+            source="TS 29.061, 16.4.7",
+        ),
+        Column(
+            "multi_session",
+            "string",
+            "the key of sessions that belong together, made from Acct-Multi-Session-Id",
+            source="RFC 2866, 5.11",
+        ),
+        Column(
+            "address",
+            "string",
+            "an assigned address or prefix, in the form of packets.user: Framed-IP-Address, "
+            "Framed-IPv6-Prefix or Delegated-IPv6-Prefix",
+            source="RFC 2865, 5.8; RFC 3162, 2.3; RFC 4818",
+        ),
         Column(
             "subscriber",
             "string",

@@ -18,6 +18,7 @@ ARROW_TYPES: dict[str, pa.DataType] = {
         pa.int64(),
         pa.list_(pa.int32()),
         pa.list_(pa.int64()),
+        pa.list_(pa.string()),
         pa.list_(pa.uint32()),
         pa.map_(pa.string(), pa.int64()),
         pa.string(),

@@ -28,7 +28,15 @@ FLOWS = Table(
             "user",
             "string",
             "the user's key: the subscriber that had the address then according to RADIUS (see "
-            "leases), or the address if RADIUS names none",
+            "leases), or its address or IPv6 prefix if RADIUS names none",
+            required=True,
+        ),
+        Column(
+            "link",
+            "string",
+            "the key of the access link: that of the user, unless RADIUS shows several bearers of "
+            "the subscriber in these days",
+            source="TS 23.401, 5.3.1.1",
             required=True,
         ),
         Column("user_port", "uint16", "the mobile's port", required=True),

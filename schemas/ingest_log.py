@@ -21,6 +21,7 @@ INGEST_LOG = Table(
         ),
         Column("frames", "int64", "records read from the file", "packets", required=True),
         Column("packets", "int64", "rows published in the table packets", "packets", required=True),
+        Column("ipv6_packets", "int64", "those of IPv6 among them", "packets", required=True),
         Column("rows", "int64", "rows published in all tables", "rows", required=True),
         Column(
             "skipped",
@@ -102,7 +103,8 @@ SKIP_REASONS = {
     "no_request": "rows of an http log with neither method nor status: data after a response",
     "not_tcp": "rows of a conn log about other protocols",
     "other_status": "RADIUS messages that neither begin nor end a lease",
-    "no_lease": "RADIUS messages without an address or without a subscriber",
+    "no_lease": "RADIUS messages without a subscriber, or without an address or a prefix of at "
+    "most 256 users",
     "not_closed": "1 if a Zeek log has no #close; its rows are kept",
     "dropped_by_monitor": "packets that a live Zeek did not get: the buffer of its interface was "
     "full",

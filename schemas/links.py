@@ -4,10 +4,11 @@ from schemas.table import TIMESTAMP, Column, Table
 
 LINKS = Table(
     name="links",
-    row="one user's access link in one hour of UTC, measured by the connections that start on "
+    row="one access link of a user in one hour of UTC, measured by the connections that start on "
     "the date",
     columns=(
         Column("user", "string", "the user's key", required=True),
+        Column("link", "string", "the link's key (see flows)", required=True),
         Column("hour", TIMESTAMP, "start of the hour", required=True),
         Column(
             "rtt_samples",

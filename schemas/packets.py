@@ -21,6 +21,8 @@ QUIC_FORMS = {
     "unreachable": "a message of ICMP: a datagram of the flow could not be delivered",
 }
 """Forms of QUIC's packets, and the meaning of each (RFC 9000, 17; RFC 792; RFC 4443)."""
+QUIC = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
+"""Columns that only packets of QUIC's have."""
 QUIC_COALESCED = {form: 1 << code for code, form in enumerate(QUIC_FORMS)} | {
     "not captured": 1 << len(QUIC_FORMS)
 }
@@ -65,7 +67,8 @@ PACKETS = Table(
         Column(
             "user",
             "string",
-            "the user's key: an address or a pseudonym",
+            "the user's key: an address, a prefix of IPv6 with all addresses of one access link, "
+            "or a pseudonym of either",
             required=True,
             compression=UNCOMPRESSED,
         ),
@@ -197,6 +200,20 @@ PACKETS = Table(
             compression=UNCOMPRESSED,
         ),
         Column(
+            "address",
+            "string",
+            "the mobile's address, or its pseudonym, if the user is a prefix. Null if the user is "
+            "an address",
+            compression=UNCOMPRESSED,
+        ),
+        Column(
+            "vlan",
+            "uint32",
+            "identifier of the frame's VLAN; of two tags or more, 4096 times the identifier of "
+            "the last but one, plus that of the last. Null without one, and in Zeek's logs",
+            source="IEEE 802.1Q, 9.6",
+        ),
+        Column(
             "quic_form",
             "string",
             "of a QUIC datagram, the form of its first packet: "
@@ -249,5 +266,5 @@ PACKETS = Table(
         ),
     ),
     statistics_columns=("capture", "user_partition", "ts"),
-    sparse=("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid"),
+    sparse=("address", "vlan", *QUIC),
 )

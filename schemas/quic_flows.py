@@ -32,6 +32,7 @@ QUIC_FLOWS = Table(
             encoding=PLAIN,
         ),
         Column("user", "string", "the user's key (see flows)", required=True),
+        Column("link", "string", "the key of the access link (see flows)", required=True),
         Column("user_port", "uint16", "the mobile's port in the first packet", required=True),
         Column("server", "string", "the server's address", required=True),
         Column("server_port", "uint16", "the server's port", required=True),

@@ -55,11 +55,12 @@ def _address(name: str, meaning: str, required: bool = True) -> Column:
     return Column(name, ADDRESS, meaning, required=required)
 
 
-ADDRESSES = ("user", "server")
-_ADDED_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
+ADDRESSES = {"user": "the mobile's address", "server": "the server's address"}
+PREFIXES = "list<item: string>"
+_ADDED_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps", "address", "vlan")
 _MONITOR_TS = Column("ts", TIMESTAMP, "time at which the monitor saw the packet", required=True)
 _PACKET_COLUMNS = tuple(
-    _address(column.name, column.meaning)
+    _address(column.name, ADDRESSES[column.name])
     if column.name in ADDRESSES
     else _MONITOR_TS
     if column.name == "ts"
@@ -88,9 +89,12 @@ ACCOUNTING_LOG = Log(
         ),
         Column("session", "string", "Acct-Session-Id"),
         _address("address", "Framed-IP-Address", required=False),
+        Column("prefixes", PREFIXES, "Framed-IPv6-Prefix and Delegated-IPv6-Prefix"),
         Column("subscriber", "string", "IMSI, Calling-Station-Id or User-Name"),
         Column("session_time", "uint32", "Acct-Session-Time", "s"),
         Column("delay", "uint32", "Acct-Delay-Time", "s"),
+        Column("charging", "string", "3GPP-Charging-Id"),
+        Column("multi_session", "string", "Acct-Multi-Session-Id"),
     ),
     ("status", "session", "nas"),
     by_giscope=True,
@@ -162,6 +166,7 @@ ZEEK_TYPES = {
     TIMESTAMP: "time",
     "bool": "bool",
     "list<item: uint32>": "vector of count",
+    PREFIXES: "vector of subnet",
     "string": "string",
     **dict.fromkeys(("int32", "int64", "uint8", "uint16", "uint32"), "count"),
 }

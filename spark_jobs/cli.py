@@ -263,7 +263,7 @@ def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
     from spark_jobs.networks import find_network, load_networks
 
     chosen = find_network(load_networks(networks), network, networks)
-    typer.echo(subscribers_script(subscriber_prefixes(chosen.subscribers)), nl=False)
+    typer.echo(subscribers_script(subscriber_prefixes(chosen.prefixes)), nl=False)
 
 
 @app.command(

@@ -69,6 +69,8 @@ def _increasing(hours: tuple[int, int]) -> tuple[int, int]:
     return hours
 
 
+USER_BITS = {4: 32, 6: 64}
+"""Default of Subscribers.user, by the version of IP."""
 NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)
 """Lengths of the prefixes that embed IPv4 addresses in IPv6 addresses (RFC 6052, 2.2)."""
 
@@ -76,6 +78,7 @@ Hour = Annotated[int, Field(ge=0, le=24)]
 Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_increasing)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
+Vlan = Annotated[int, Field(ge=1, lt=1 << 24)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(ge=1e-6, le=3600)]
@@ -177,6 +180,41 @@ class Retention(
         return together | {TABLES[name]: days for name, days in named.items() if name in TABLES}
 
 
+class Subscribers(BaseModel):
+    """One prefix of subscribers: a text, or { prefix = TEXT, user = BITS }."""
+
+    model_config = MODEL
+
+    prefix: Prefix
+    user: Annotated[int, Field(ge=1, le=128)] | None = None
+    """Number of leading bits that the addresses of one user have in common; see user_bits."""
+
+    @property
+    def user_bits(self) -> int:
+        """Return the number of leading bits that one user's addresses have in common.
+
+        By default, a user is an IPv4 address, or an IPv6 prefix of 64 bits, which 3GPP gives to
+        each PDN connection (TS 23.401, 5.3.1.2.2; RFC 6459, 5.2).
+        """
+        shortest = USER_BITS[self.prefix.version]
+        return self.user if self.user is not None else max(shortest, self.prefix.prefixlen)
+
+    def __str__(self) -> str:
+        return f"{self.prefix} user {self.user_bits}"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        return value if isinstance(value, dict | cls) else {"prefix": _prefix(value)}
+
+    @model_validator(mode="after")
+    def _user_is_within(self) -> Self:
+        first, last = self.prefix.prefixlen, self.prefix.max_prefixlen
+        if not first <= self.user_bits <= last:
+            raise ValueError(f"user should be a number of bits from {first} to {last}")
+        return self
+
+
 class Network(BaseModel):
     """One [[network]] of the file.
 
@@ -189,7 +227,9 @@ class Network(BaseModel):
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
     access: Annotated[str, Field(min_length=1, max_length=100)]
     timezone: Annotated[str, AfterValidator(_known_timezone)]
-    subscribers: Annotated[tuple[Prefix, ...], Field(min_length=1), Strict(False)]
+    subscribers: Annotated[tuple[Subscribers, ...], Field(min_length=1), Strict(False)]
+    vlans: Annotated[tuple[Vlan, ...], Strict(False)] = ()
+    """The VLANs (see schemas.PACKETS) whose frames are of this network; empty: all frames are."""
     nat64: Annotated[tuple[Nat64Prefix, ...], Strict(False)] = ()
     """Prefixes of NAT64 translators besides the well-known 64:ff9b::/96 (RFC 6052).
 
@@ -226,6 +266,11 @@ class Network(BaseModel):
     _others: tuple["Network", ...] = PrivateAttr(())
 
     @property
+    def prefixes(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the prefixes of the network's subscribers."""
+        return tuple(own.prefix for own in self.subscribers)
+
+    @property
     def others(self) -> tuple["Network", ...]:
         """Return the other networks of the file whose subscribers have pseudonyms.
 
@@ -245,9 +290,7 @@ class Network(BaseModel):
         nat64 = sorted({prefix for network in networks for prefix in network.nat64})
         found = self.model_copy(update={"nat64": tuple(nat64)})
         others = [n for n in networks if n.name != self.name and n.pseudonyms != "none"]
-        found._others = tuple(
-            other for n in others for other in n._without_prefixes(self.subscribers)
-        )
+        found._others = tuple(other for n in others for other in n._without_prefixes(self.prefixes))
         return found
 
     def _without_prefixes(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
@@ -256,9 +299,9 @@ class Network(BaseModel):
         The list is empty if no prefix is left.
         """
         left = [
-            prefix
-            for prefix in self.subscribers
-            if not any(_is_within(prefix, other) for other in prefixes)
+            own
+            for own in self.subscribers
+            if not any(_is_within(own.prefix, other) for other in prefixes)
         ]
         return [self.model_copy(update={"subscribers": tuple(left)})] if left else []
 

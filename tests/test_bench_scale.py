@@ -11,7 +11,7 @@ from conftest import CAPTURES, DAY, NOON, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.tile import records, tile
 from tests.programs.bench.traffic import POOL, Source, copies_for, read_source, sessions, write
@@ -45,7 +45,7 @@ def shapes(root: Path, network: Network, *captures: Path, day: date = DAY) -> li
 
 def test_connections_of_the_copies_are_those_of_the_source(few_captures, source, network, tmp_path):
     """Each occurs as many times as asked, in any capture of the day."""
-    pool = network.model_copy(update={"subscribers": (POOL,)})
+    pool = network.model_copy(update={"subscribers": (Subscribers(prefix=POOL),)})
     copies = []
     for number in (6, 7):
         copies.append(tmp_path / f"{number}.pcap")

@@ -108,7 +108,7 @@ def test_integers_and_single_addresses_are_accepted(tmp_path):
     network = load(tmp_path, text)["aa-gprs"]
     assert network.slot_rate == 13400
     assert network.peak_hours == (0, 24)
-    assert str(network.subscribers[0]) == "10.64.0.1/32"
+    assert str(network.prefixes[0]) == "10.64.0.1/32"
     assert Network(**network.model_dump()) == network
 
 
@@ -122,7 +122,7 @@ def test_a_network_knows_the_others(tmp_path):
         )
     networks = load(tmp_path, text + 'pseudonyms = "none"')
     others = {
-        name: {other.name: [str(p) for p in other.subscribers] for other in network.others}
+        name: {other.name: [str(p) for p in other.prefixes] for other in network.others}
         for name, network in networks.items()
     }
     assert others == {

@@ -3,7 +3,8 @@
 The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a new SYN, two
 SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
 that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture that begins
-within a recovery, Cisco's VN-Tag.
+within a recovery, Cisco's VN-Tag, two IPv6 addresses of one mobile, one private address in two
+VLANs.
 """
 
 import pytest
@@ -11,7 +12,7 @@ from conftest import REPORTS, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 
 NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "retransmissions": 0, "rto_expiries": 0}
@@ -56,9 +57,14 @@ EXPECTED = {
     ],
     "min_late_syn.pcap": [SET_UP | NOTHING_LOST | {"syn_count": 1, "setup_delay": None}],
     "starts_in_recovery.pcap.gz": [{"lost_access": None, "lost_internet": None}],
+    "vlan_two_users_same_tuple.pcap.gz": [
+        SET_UP | NOTHING_LOST | {"single": True, "parallel": 1, "out_of_window_down": 0}
+    ]
+    * 2,
     "tag_vntag.pcap": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 14_000}],
 }
 """Expected values of each connection of a capture, in order of their beginning."""
+ONE_PHONE = "one_phone_two_v6_addresses.pcap.gz"
 COUNTED = {
     "min_snap_54.pcap": {"options_cut": 24},
     "min_ip_fragments.pcap": {"fragments_joined": 3},
@@ -103,5 +109,18 @@ def test_throughput_is_the_same_wherever_the_request_is(warehouse, network, in_t
     assert flow["throughput"] == pytest.approx(2.909e6, rel=1e-3)
 
 
+@pytest.mark.parametrize(("bits", "users"), [(None, 1), (128, 2)])
+def test_two_addresses_of_a_mobile_are_one_user(warehouse, network, in_this_process, bits, users):
+    """If each address were a user, each would seem to be alone, at half the link's rate."""
+    subscribers = (Subscribers(prefix="2001:db8:64::/48", user=bits),)
+    read(warehouse, network.model_copy(update={"subscribers": subscribers}), ONE_PHONE)
+    flows = rows(warehouse, "from flows")
+    assert len({flow["user"] for flow in flows}) == users
+    assert [flow["single"] for flow in flows] == [users == 2] * 2
+    assert max(flow["parallel"] for flow in flows) == 3 - users
+    assert max(flow["user_throughput"] for flow in flows) == pytest.approx(9e6 / users, rel=0.2)
+
+
 def test_every_reported_capture_has_an_expected_answer():
-    assert {path.name for path in REPORTS.iterdir() if path.is_file()} == set(EXPECTED)
+    found = {path.name for path in REPORTS.iterdir() if path.is_file()}
+    assert found == {*EXPECTED, ONE_PHONE}

@@ -34,10 +34,11 @@ def subscriber_prefixes(networks: Iterable[IPv4Network | IPv6Network]) -> np.nda
 class AddressTable:
     """Addresses, numbered from 1 in the order in which they were added.
 
-    entries: uint64[capacity + 1, 3]. Row k holds the high and low half of address k and whether it
-        belongs to a subscriber. entries[0, 0] is the number of addresses. entries[0, 1] is a secret
-        that is part of the hash. Without it, someone could send packets from addresses that
-        collide.
+    entries: uint64[capacity + 1, 3]. Row k holds the high and low half of address k, and whether it
+        belongs to a subscriber: 1, plus twice the VLAN in which the subscriber has it (see
+        link.vlan_of). The same address in two VLANs has two numbers.
+        entries[0, 0] is the number of addresses. entries[0, 1] is a secret that is part of the
+        hash. Without it, someone could send packets from addresses that collide.
     slots: int32[a power of two]. The slot at an address's hash holds the address's number; 0 marks
         a free slot.
     """
@@ -64,13 +65,18 @@ class AddressTable:
         _reinsert(larger.entries, larger.slots, self.prefixes, self.entries)
         self.entries, self.slots = larger.entries, larger.slots
 
-    def add(self, high: int, low: int) -> int:
+    @property
+    def vlans(self) -> np.ndarray:
+        """Return the VLANs of the entries in use: uint64[addresses + 1]; 0: none."""
+        return self.used_entries[:, 2] >> np.uint64(1)
+
+    def add(self, high: int, low: int, vlan: int = 0) -> int:
         """Return the number of an address, and add the address if it is new.
 
         The table must have room for it (see reserve).
         """
         entries, slots, prefixes = self.entries, self.slots, self.prefixes
-        return int(_add(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
+        return int(_add(entries, slots, prefixes, np.uint64(high), np.uint64(low), np.uint64(vlan)))
 
     def texts(self, numbers: npt.ArrayLike) -> list[str]:
         """Return the usual texts of addresses (RFC 5952)."""
@@ -90,11 +96,13 @@ def split_halves(packed: Iterable[bytes]) -> np.ndarray:
 @compiled
 def _reinsert(entries, slots, prefixes, old_entries):
     for i in range(1, old_entries[0, 0] + 1):
-        find_or_add(entries, slots, prefixes, old_entries[i, 0], old_entries[i, 1])
+        vlan = old_entries[i, 2] >> np.uint64(1)
+        find_or_add(entries, slots, prefixes, old_entries[i, 0], old_entries[i, 1], vlan)
 
 
 @inner
-def _in_prefixes(prefixes, high, low):
+def in_prefixes(prefixes, high, low):
+    """Return whether an address is in one of the prefixes."""
     for i in range(len(prefixes)):
         if high & prefixes[i, 2] == prefixes[i, 0] and low & prefixes[i, 3] == prefixes[i, 1]:
             return True
@@ -102,25 +110,33 @@ def _in_prefixes(prefixes, high, low):
 
 
 @inner
-def find_or_add(entries, slots, prefixes, high, low):
-    """Return the number of an address in an AddressTable, and add the address if it is new."""
+def find_or_add(entries, slots, prefixes, high, low, vlan):
+    """Return the number of an address in an AddressTable, and add the address if it is new.
+
+    vlan: the VLAN in which a subscriber has it; 0: none, or the address is no subscriber's.
+    """
     mask = np.uint64(len(slots) - 1)
     mixed = high ^ ((low ^ entries[0, 1]) * np.uint64(0x9E3779B97F4A7C15))
     hashed = mixed * np.uint64(0xD6E8FEB86659FD93)
     slot = (hashed >> np.uint64(32)) & mask
     while slots[slot]:
         number = np.int64(slots[slot])
-        if entries[number, 1] == low and entries[number, 0] == high:
+        if (
+            entries[number, 1] == low
+            and entries[number, 0] == high
+            and entries[number, 2] >> np.uint64(1) == vlan
+        ):
             return number
         slot = (slot + np.uint64(1)) & mask
     number = np.int64(entries[0, 0]) + 1
     entries[number, 0], entries[number, 1] = high, low
-    entries[number, 2] = _in_prefixes(prefixes, high, low)
+    is_subscriber = np.uint64(in_prefixes(prefixes, high, low))
+    entries[number, 2] = vlan << np.uint64(1) | is_subscriber
     slots[slot] = number
     entries[0, 0] = number
     return number
 
 
 @compiled
-def _add(entries, slots, prefixes, high, low):
-    return find_or_add(entries, slots, prefixes, high, low)
+def _add(entries, slots, prefixes, high, low, vlan):
+    return find_or_add(entries, slots, prefixes, high, low, vlan)

@@ -107,15 +107,16 @@ def packet_tables(
 ) -> Iterator[tuple[date, pa.Table]]:
     """Yield the batch's packets as tables of schemas.PACKETS, with the date of each.
 
-    A batch without a packet of QUIC's has the columns of the table's lean form.
+    A batch that has no values for the sparse columns has the columns of the table's lean form.
     names: those of the batch's addresses; all of its packets are of one key period. There is one
     table per user partition and date, sorted by (user, ts, frame). A date with few packets has one
     table, sorted by user partition first.
     """
     users, partition_of_user, codes = _user_codes(batch, partitions, names)
     order = group_order(codes, group_offsets(codes, len(users)))
-    texts = pa.array(names.names)
-    table = PACKETS if (batch.rows["has"] & HAS_QUIC).any() else PACKETS.lean
+    is_lean = names.addresses is None and names.vlans is None
+    is_lean &= not (batch.rows["has"] & HAS_QUIC).any()
+    table = PACKETS.lean if is_lean else PACKETS
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
         user_starts = np.flatnonzero(np.diff(user, prepend=-1))
@@ -136,7 +137,7 @@ def packet_tables(
                     capture,
                     np.repeat(partition_of_user[user_codes], np.diff(starts)),
                     users[user_codes],
-                    texts,
+                    names,
                 ),
             )
 
@@ -152,9 +153,9 @@ def _sorted_columns(
     columns = _read_columns(rows, order)
     user = np.repeat(np.arange(len(user_starts) - 1, dtype=np.int32), np.diff(user_starts))
     if not sorted_within_groups(user_starts, columns["ts"]):
-        by_time = np.lexsort((columns["frame"], columns["ts"], user))
-        columns = _read_columns(rows, order[by_time])
-    return columns | {"user": user}
+        order = order[np.lexsort((columns["frame"], columns["ts"], user))]
+        columns = _read_columns(rows, order)
+    return columns | {"user": user, "address": rows["user"][order]}
 
 
 def _user_codes(
@@ -162,9 +163,13 @@ def _user_codes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the batch's users, sorted by (user partition, name), and each packet's index in them.
 
-    The users are given by their address numbers, int64[U], and their user partitions, int32[U].
+    The users are given by the numbers of one address of each, int64[U], and their user partitions,
+    int32[U].
     """
     numbers = np.ascontiguousarray(batch.rows["user"])
+    user_numbers = names.user_numbers()
+    if user_numbers is not None:
+        numbers = user_numbers[numbers]
     users = np.flatnonzero(np.bincount(numbers))
     partition = names.user_partitions(users.tolist(), partitions)
     order = np.lexsort((np.array([names.names[k] for k in users.tolist()], "S"), partition))
@@ -247,21 +252,22 @@ def _table(
     capture: str,
     partition: np.ndarray,
     users: np.ndarray,
-    names: pa.Array,
+    names: AddressNames,
 ) -> pa.Table:
     """Return sorted packets as rows of a table, schemas.PACKETS or its lean form.
 
-    The column `user` holds indices into `users`, which are address numbers. `names` has the name of
-    each address. The dictionaries hold only values that occur.
+    The column `user` holds indices into `users`, which are address numbers. The dictionaries hold
+    only values that occur.
     """
+    texts = pa.array(names.names)
     has, n = columns["has"], len(partition)
     validity = {0: None} | {flag: _validity(has, flag) for flag in _FLAGS}
     server_codes, servers = _renumber(columns["server"], len(batch.addresses) + 1)
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "user_partition": pa.array(partition),
-        "user": pa.DictionaryArray.from_arrays(columns["user"], names.take(pa.array(users))),
-        "server": pa.DictionaryArray.from_arrays(server_codes, names.take(pa.array(servers))),
+        "user": pa.DictionaryArray.from_arrays(columns["user"], texts.take(pa.array(users))),
+        "server": pa.DictionaryArray.from_arrays(server_codes, texts.take(pa.array(servers))),
         "downlink": pa.array(columns["downlink"]),
         "sack": _sack(columns, batch.edges, validity[decode.HAS_SACK]),
     }
@@ -270,6 +276,11 @@ def _table(
     schema = table.arrow_dictionary
     if table is PACKETS:
         arrays |= _quic(columns, schema)
+        own_names = pa.array(names.addresses or [None] * len(names.names), pa.string())
+        arrays["address"] = own_names.take(columns["address"]).dictionary_encode()
+        vlans = np.zeros(len(texts), np.uint32) if names.vlans is None else names.vlans
+        vlan = vlans[columns["address"]]
+        arrays["vlan"] = pa.array(vlan, schema.field("vlan").type, mask=vlan == 0)
     for field in schema:
         if field.name not in arrays:
             values = pa.py_buffer(columns[field.name])

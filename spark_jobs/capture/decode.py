@@ -8,7 +8,7 @@ Sources: RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018
 
 import numpy as np
 
-from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.capture.addresses import find_or_add, in_prefixes
 from spark_jobs.capture.hashes import hash_combine
 from spark_jobs.capture.link import (
     NOT_IP,
@@ -17,6 +17,7 @@ from spark_jobs.capture.link import (
     WIFI_LINK_TYPE,
     be16,
     ip_header,
+    vlan_of,
 )
 from spark_jobs.capture.quic_headers import parse_quic, parse_unreachable
 from spark_jobs.compiled import compiled, inlined, inner
@@ -441,8 +442,12 @@ def _decode_frame(buf, frame, row, edges, edge_count, entries, slots, prefixes, 
     else:
         source_high, source_low = be64(buf, ip_pos + 8), be64(buf, ip_pos + 16)
         target_high, target_low = be64(buf, ip_pos + 24), be64(buf, ip_pos + 32)
-    source = find_or_add(entries, slots, prefixes, source_high, source_low)
-    target = find_or_add(entries, slots, prefixes, target_high, target_low)
+    source_vlan = target_vlan = vlan_of(buf, np.int64(frame.offset), end, frame.link_type)
+    if source_vlan:
+        source_vlan *= np.uint64(in_prefixes(prefixes, source_high, source_low))
+        target_vlan *= np.uint64(in_prefixes(prefixes, target_high, target_low))
+    source = find_or_add(entries, slots, prefixes, source_high, source_low, source_vlan)
+    target = find_or_add(entries, slots, prefixes, target_high, target_low, target_vlan)
     if row.has & HAS_PORTS:
         row.user_port, row.server_port = be16(buf, payload_pos), be16(buf, payload_pos + 2)
         if row.ip_proto == UDP:

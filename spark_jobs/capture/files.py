@@ -97,7 +97,7 @@ def _is_usable_log(path: Path) -> bool:
 
     The ingest reports why a log cannot be read.
     """
-    from spark_jobs.capture.zeek_lines import log_kind
+    from spark_jobs.capture.zeek_kinds import log_kind
 
     try:
         return log_kind(path) is not None

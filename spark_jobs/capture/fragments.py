@@ -141,8 +141,8 @@ def _prepend(held: PacketBatch, batch: PacketBatch) -> PacketBatch:
     batch.addresses.reserve(2 * len(held.rows))
     numbers = np.zeros(len(held.addresses) + 1, np.int32)
     for number in np.unique([held.rows["user"], held.rows["server"]]).tolist():
-        high, low, _ = held.addresses.entries[number].tolist()
-        numbers[number] = batch.addresses.add(high, low)
+        high, low, mark = held.addresses.entries[number].tolist()
+        numbers[number] = batch.addresses.add(high, low, mark >> 1)
     rows = held.rows
     rows["user"], rows["server"] = numbers[rows["user"]], numbers[rows["server"]]
     rows["sack_offset"] += len(batch.edges)

@@ -14,7 +14,7 @@ from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.capture.zeek_lines import is_zeek_log
+from spark_jobs.capture.zeek_kinds import is_zeek_log
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 

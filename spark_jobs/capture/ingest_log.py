@@ -28,7 +28,11 @@ def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> 
     )
     if table is not PACKETS:
         return counted
-    return counted.replace(packets=facts.packets + len(rows), dates=sorted({*facts.dates, day}))
+    return counted.replace(
+        packets=facts.packets + len(rows),
+        ipv6_packets=facts.ipv6_packets + rows["ip_id"].null_count,
+        dates=sorted({*facts.dates, day}),
+    )
 
 
 def stage_log_row(

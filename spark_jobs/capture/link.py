@@ -5,6 +5,8 @@ Link types: the LINKTYPE_ registry of tcpdump.org. Other numbers: IEEE 802 Ether
     802.1ah); VN-Tag: Cisco's proposal for IEEE 802.1Qbh.
 """
 
+import numpy as np
+
 from spark_jobs.compiled import inlined, inner
 
 NULL, ETHERNET, PPP, FDDI, LOOP = 0, 1, 9, 10, 108
@@ -160,6 +162,43 @@ def _after_address_family(buf, pos, end):
 
 
 @inner
+def _ethertype_at(pos, link_type):
+    """Return the positions of a frame's first Ethertype and of what it describes; -1: none."""
+    if link_type == ETHERNET:
+        return pos + 12, pos + 14
+    if link_type == LINUX_COOKED:
+        return pos + 14, pos + 16
+    if link_type == LINUX_COOKED_2:
+        return pos, pos + 20
+    return -1, -1
+
+
+@inner
+def vlan_of(buf, pos, end, link_type):
+    """Return the VLAN of the frame buf[pos:end], uint64: its VLAN identifier; 0 if it has none.
+
+    Of two tags or more, the last two count: 4096 times the outer identifier plus the inner one.
+    Those before an I-TAG are the provider's own and do not count.
+    """
+    vlan = np.uint64(0)
+    ethertype_pos, pos = _ethertype_at(pos, link_type)
+    if ethertype_pos < 0 or pos > end:
+        return vlan
+    ethertype = be16(buf, ethertype_pos)
+    size = _tag_bytes(ethertype)
+    while size and pos + size + 2 <= end:
+        if ethertype in VLAN_TAGS:
+            identifier = np.uint64(be16(buf, pos) & 0xFFF)
+            vlan = (vlan << np.uint64(12) | identifier) & np.uint64(0xFFFFFF)
+        elif ethertype == I_TAG:
+            vlan = np.uint64(0)
+        pos += size + 2
+        ethertype = be16(buf, pos - 2)
+        size = _tag_bytes(ethertype)
+    return vlan
+
+
+@inner
 def ip_header(buf, pos, end, link_type):
     """Return the position of the IP header in the frame buf[pos:end].
 
@@ -168,14 +207,8 @@ def ip_header(buf, pos, end, link_type):
     """
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY):
         return pos
-    ethertype_pos, payload_pos = 0, 0
-    if link_type == ETHERNET:
-        ethertype_pos, payload_pos = pos + 12, pos + 14
-    elif link_type == LINUX_COOKED:
-        ethertype_pos, payload_pos = pos + 14, pos + 16
-    elif link_type == LINUX_COOKED_2:
-        ethertype_pos, payload_pos = pos, pos + 20
-    if payload_pos:
+    ethertype_pos, payload_pos = _ethertype_at(pos, link_type)
+    if ethertype_pos >= 0:
         if payload_pos > end:
             return TOO_SHORT
         return _after_ethertype(buf, payload_pos, end, be16(buf, ethertype_pos))

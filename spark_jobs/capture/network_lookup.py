@@ -8,11 +8,13 @@ address_text.py.
 
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
+from typing import NamedTuple
 
 import numpy as np
 
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.networks import Subscribers
 
 Prefixes = tuple[IPv4Network | IPv6Network, ...]
 
@@ -50,20 +52,43 @@ The mask leaves out the bit that indicates a global identifier. The IPv4 address
 """
 
 
+MASKS = np.array([divmod((1 << 128) - (1 << 128 - n), 1 << 64) for n in range(129)], np.uint64)
+"""The halves of the mask that keeps the first n bits of an address, by n: uint64[129, 2]."""
+
+
+class Owners(NamedTuple):
+    """The networks and users that addresses belong to.
+
+    network: int64[n], indices of networks, or NO_NETWORK
+    embedded_ipv4: uint64[n], the low half of the IPv4 address that decided it, or 0 if the address
+        itself is in a prefix
+    user: uint64[n, 2], the halves of the IPv4 address or of the address, without the bits in which
+        the addresses of one user differ
+    bits: int64[n], the number of bits that are left of 128
+    """
+
+    network: np.ndarray
+    embedded_ipv4: np.ndarray
+    user: np.ndarray
+    bits: np.ndarray
+
+
 class NetworkLookup:
     """Lookup of the one of several networks that an address is a subscriber of.
 
-    subscribers: the prefixes of each network. An address in prefixes of several networks belongs to
+    subscribers: those of each network. An address in prefixes of several networks belongs to
         the first network if it is one of them, otherwise to the network with the longest prefix,
         otherwise to the earlier one.
     nat64: prefixes of RFC 6052 in use, beside the well-known one.
     """
 
-    def __init__(self, subscribers: Sequence[Prefixes], nat64: Prefixes = ()):
-        numbered = [(n, prefix) for n, prefixes in enumerate(subscribers) for prefix in prefixes]
-        numbered.sort(key=lambda entry: (entry[0] > 0, -entry[1].prefixlen))
-        self._prefixes = subscriber_prefixes(prefix for _, prefix in numbered)
-        self._network_of_prefix = np.array([n for n, _ in numbered], np.int64)
+    def __init__(self, subscribers: Sequence[Iterable[Subscribers]], nat64: Prefixes = ()):
+        numbered = [(n, part) for n, parts in enumerate(subscribers) for part in parts]
+        numbered.sort(key=lambda entry: (entry[0] > 0, -entry[1].prefix.prefixlen))
+        self._prefixes = subscriber_prefixes(part.prefix for _, part in numbered)
+        self._network_of_prefix = np.array([*(n for n, _ in numbered), NO_NETWORK], np.int64)
+        bits = [128 - part.prefix.max_prefixlen + part.user_bits for _, part in numbered]
+        self._bits_of_prefix = np.array([*bits, 128], np.int64)
         embeddings = [
             *((prefix, prefix.prefixlen, 0) for prefix in nat64),
             *_parse_embeddings(EMBEDDED),
@@ -71,20 +96,21 @@ class NetworkLookup:
         self._embedding_prefixes = subscriber_prefixes(prefix for prefix, _, _ in embeddings)
         self._embeddings = np.array([embedding for _, *embedding in embeddings], np.int64)
 
-    def find(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the network of each address, and the embedded address that decided it.
-
-        addresses: uint64[n, 2 or more], their halves. The networks are int64[n], indices or
-            NO_NETWORK. The embedded addresses are uint64[n], the low half of the IPv4 address, or 0
-            if the address itself is in a prefix.
-        """
-        return _find_networks(
-            addresses,
-            self._prefixes,
-            self._network_of_prefix,
-            self._embedding_prefixes,
-            self._embeddings,
+    def find(self, addresses: np.ndarray) -> Owners:
+        """Return the owners of addresses, uint64[n, 2 or more], by their halves."""
+        prefix, embedded_ipv4 = _find_prefixes(
+            addresses, self._prefixes, self._embedding_prefixes, self._embeddings
         )
+        bits = self._bits_of_prefix[prefix]
+        is_embedded = embedded_ipv4 != 0
+        user = np.column_stack(
+            [
+                np.where(is_embedded, np.uint64(0), addresses[:, 0]),
+                np.where(is_embedded, embedded_ipv4, addresses[:, 1]),
+            ]
+        )
+        user &= MASKS[bits]
+        return Owners(self._network_of_prefix[prefix], embedded_ipv4, user, bits)
 
 
 def _parse_embeddings(rows: Iterable[tuple[str, int, int]]) -> list[tuple[IPv6Network, int, int]]:
@@ -129,24 +155,24 @@ def _trailing_bits(low, bit):
 
 
 @compiled
-def _find_networks(addresses, prefixes, network_of_prefix, embedding_prefixes, embeddings):
-    """Return the network and the embedded address of each address; see NetworkLookup.find.
+def _find_prefixes(addresses, prefixes, embedding_prefixes, embeddings):
+    """Return the prefix that each address belongs to, and the embedded address that decided it.
 
-    network_of_prefix: network of each prefix; embedding_prefixes, embeddings: prefixes, and the bit
-        and flags of each, as in EMBEDDED.
+    They are int64[n], indices of prefixes or -1, and uint64[n]; see Owners. embedding_prefixes,
+    embeddings: prefixes, and the bit and flags of each, as in EMBEDDED.
     """
-    network = np.full(len(addresses), NO_NETWORK, np.int64)
+    prefix_of = np.full(len(addresses), -1, np.int64)
     embedded_ipv4 = np.zeros(len(addresses), np.uint64)
     for k in range(len(addresses)):
         high, low = addresses[k, 0], addresses[k, 1]
         prefix_index = _first_match(prefixes, 0, high, low)
         if prefix_index < len(prefixes):
-            network[k] = network_of_prefix[prefix_index]
+            prefix_of[k] = prefix_index
             continue
         if high == 0 and low >> np.uint64(32) == IPV4_MAPPED >> np.uint64(32):
             continue
         embedding_index = _first_match(embedding_prefixes, 0, high, low)
-        while embedding_index < len(embedding_prefixes) and network[k] == NO_NETWORK:
+        while embedding_index < len(embedding_prefixes) and prefix_of[k] < 0:
             bit, flags = embeddings[embedding_index, 0], embeddings[embedding_index, 1]
             if not flags & REST_IS_ZERO or _trailing_bits(low, bit) == 0:
                 ipv4 = _ipv4_at(high, low, bit)
@@ -154,14 +180,11 @@ def _find_networks(addresses, prefixes, network_of_prefix, embedding_prefixes, e
                     ipv4 ^= LOW_32
                 prefix_index = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | ipv4)
                 if prefix_index < len(prefixes):
-                    network[k] = network_of_prefix[prefix_index]
+                    prefix_of[k] = prefix_index
                     embedded_ipv4[k] = np.uint64(0) if flags & RELAY_ADDRESS else IPV4_MAPPED | ipv4
             embedding_index = _first_match(embedding_prefixes, embedding_index + 1, high, low)
-        if network[k] == NO_NETWORK and low >> np.uint64(32) & ISATAP_MASK == ISATAP:
+        if prefix_of[k] < 0 and low >> np.uint64(32) & ISATAP_MASK == ISATAP:
             prefix_index = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | (low & LOW_32))
             if prefix_index < len(prefixes):
-                network[k], embedded_ipv4[k] = (
-                    network_of_prefix[prefix_index],
-                    IPV4_MAPPED | (low & LOW_32),
-                )
-    return network, embedded_ipv4
+                prefix_of[k], embedded_ipv4[k] = prefix_index, IPV4_MAPPED | (low & LOW_32)
+    return prefix_of, embedded_ipv4

@@ -6,6 +6,7 @@ The logs conn, http and ssl give rows of application_log. Logs of RADIUS give ro
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import IPv6Network
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.capture.users import IDENTITY, SESSION, UserKeys
+from spark_jobs.capture.users import ADDRESS_BITS, IDENTITY, SESSION, UserKeys
 from spark_jobs.capture.zeek_lines import (
     AddressNumbers,
     has_value,
@@ -51,6 +52,8 @@ FIRST_FINAL_STATUS, FIRST_REDIRECTION = 200, 300
 Codes below the first are interim. Codes from the first to below the second are successes.
 """
 
+MAX_USERS_OF_PREFIX = 256
+"""Maximum number of users that a prefix in a RADIUS message may have."""
 TEXT = pa.string()
 _STATUS_OF_TYPE = pa.array(STATUSES.get(type_) for type_ in range(256))
 """`status` by Acct-Status-Type, null for messages that are left out."""
@@ -127,6 +130,24 @@ class _UserNames:
     addresses: AddressNumbers
     partitions: int
     keys: UserKeys
+
+    def addresses_within(self, prefix: str) -> list[int]:
+        """Return the number of an address of each user within a prefix of IPv6.
+
+        There are none if the text is no such prefix, or if the prefix has too many users.
+        """
+        try:
+            network = IPv6Network(prefix, strict=False)
+        except ValueError:
+            return []
+        bits = self.keys.user_bits(network.network_address.packed)
+        count = 1 << max(bits - network.prefixlen, 0)
+        if count > MAX_USERS_OF_PREFIX:
+            return []
+        return [
+            self.addresses.number_of(network.network_address + (k << ADDRESS_BITS - bits))
+            for k in range(count)
+        ]
 
     def are_subscribers(self, numbers: pa.Array) -> np.ndarray:
         """Return which addresses belong to subscribers: bool[n]."""
@@ -264,12 +285,16 @@ def _accounting_rows(
         "status": NAS,
         "nas": users.names(of_nas["nas"], of_nas["ts"], True),
     }
-    leases = _lease_messages(rows.filter(pc.invert(is_nas)), "address", users, stats)
+    rows = _for_each_prefix(rows.filter(pc.invert(is_nas)), users)
+    leases = _lease_messages(rows, "address", users, stats)
     yield {
         **_lease_columns(leases, "address", users),
         "status": leases["status"],
         "nas": users.names(leases["nas"], leases["ts"], True),
-        "session": users.identities(leases["session"], leases["ts"], SESSION),
+        **{
+            name: users.identities(leases[name], leases["ts"], SESSION)
+            for name in ("session", "charging", "multi_session")
+        },
         "subscriber": users.identities(leases["subscriber"], leases["ts"]),
         "session_time": leases["session_time"],
     }
@@ -302,6 +327,20 @@ def _count_monitor_losses(
         times = [*(stats.counted_span_us or ()), *rows["ts"].to_pylist()]
         stats.counted_span_us = (min(times), max(times))
     return iter(())
+
+
+def _for_each_prefix(rows: pa.RecordBatch, users: _UserNames) -> pa.RecordBatch:
+    """Return the rows, and for each user within a row's `prefixes` one with an address of it."""
+    lists = rows["prefixes"].cast(pa.list_(TEXT))
+    if lists.null_count == len(lists):
+        return rows
+    texts = lists.flatten().to_pylist()
+    within = {text: users.addresses_within(text) for text in set(texts)}
+    found = [within[text] for text in texts]
+    row = np.repeat(pc.list_parent_indices(lists).to_numpy(), [*map(len, found)])
+    own = np.flatnonzero((rows["address"].to_numpy() > 0) | ~np.isin(np.arange(len(rows)), row))
+    addresses = np.append(rows["address"].to_numpy()[own], [n for users in found for n in users])
+    return _with_columns(rows.take(np.append(own, row)), address=pa.array(addresses, pa.int32()))
 
 
 def _lease_messages(

@@ -62,7 +62,7 @@ def _name_halves(addresses: AddressTable, users: UserKeys, names: AddressNames) 
     entries = addresses.used_entries
     named = np.arange(1, len(entries))
     if users.servers == "kept":
-        named = named[users.have_pseudonyms(addresses, named)]
+        named = named[users.are_replaced(addresses, named)]
     halves = entries[:, :2].copy()
     halves[named] = _halves(names.names[number] for number in named.tolist())
     return halves

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.capture.users import secret
+from spark_jobs.capture.users import secret, without_vlan
 
 OWN_COLUMNS = ("user", "address", "subscriber")
 """Columns that name a network's own users."""
@@ -143,13 +143,15 @@ def drop_rows(table: Table, rows: pa.Table, mask: np.ndarray) -> pa.Table:
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:
-    """Return the texts of a column, and each row's index among them (int[n], -1 for null)."""
+    """Return the keys in a column, and each row's index among them (int[n], -1 for null).
+
+    A user in one VLAN has the key of the user in all of them.
+    """
     combined = column.combine_chunks()
     if not pa.types.is_dictionary(combined.type):
         combined = combined.dictionary_encode()
-    return combined.dictionary.to_pylist(), combined.indices.fill_null(-1).to_numpy(
-        zero_copy_only=False
-    )
+    keys = [text and without_vlan(text) for text in combined.dictionary.to_pylist()]
+    return keys, combined.indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def _hash_key(key: str, secret: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -26,13 +26,13 @@ from spark_jobs.capture.ingest_log import count_rows
 from spark_jobs.capture.packet_sample import make_sample, packet_keys
 from spark_jobs.capture.plan import CaptureFile
 from spark_jobs.capture.quic_flows import mark_quic
-from spark_jobs.capture.reader import ReadStats
+from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
 from spark_jobs.capture.stamp import FORMAT, stamp
 from spark_jobs.capture.subscribers_hint import subscribers_hint
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import user_keys
-from spark_jobs.capture.zeek_lines import log_kind
+from spark_jobs.capture.zeek_kinds import log_kind
 from spark_jobs.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
@@ -130,7 +130,7 @@ def _table_and_pieces(
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
     """Return the table of a file's rows, and the rows in pieces (see cut_rows.py)."""
     capture, partitions = capture_name(path), network.user_partitions
-    prefixes, keys = subscriber_prefixes(network.subscribers), user_keys(network)
+    prefixes, keys = subscriber_prefixes(network.prefixes), user_keys(network)
     log = log_kind(path) if front_end == FrontEnd.ZEEK_LOG else None
     if log and log is not PACKET_LOG:
         from spark_jobs.capture.operator_logs import TABLE_BY_LOG, read_operator_log
@@ -138,9 +138,29 @@ def _table_and_pieces(
         rows = read_operator_log(path, log, prefixes, stats, capture, partitions, keys)
         return TABLE_BY_LOG[log.path], cut_log_rows(rows, stats)
     runs = READERS[front_end](path, prefixes, stats)
+    if network.vlans:
+        if front_end != FrontEnd.BUILTIN:
+            raise UserError(
+                f"{path}: Zeek's logs have no VLANs, which {network.name} is limited to: read the "
+                "capture itself, with --front-end builtin"
+            )
+        runs = _in_vlans(runs, network.vlans, stats)
     for step in (mark_quic, correct_clock_steps, drop_duplicates, join_fragments):
         runs = step(runs, stats)
     return PACKETS, cut_packets(runs, capture, partitions, keys, stats)
+
+
+def _in_vlans(
+    batches: Iterator[PacketBatch], vlans: Collection[int], stats: ReadStats
+) -> Iterator[PacketBatch]:
+    """Yield the packets of some VLANs; the others are counted. No batch is empty."""
+    for batch in batches:
+        wanted = np.isin(batch.addresses.vlans[batch.rows["user"]], [*vlans])
+        if not wanted.all():
+            stats.skipped["not_subscriber"] += len(wanted) - int(wanted.sum())
+            batch = batch.select(wanted)
+        if len(batch.rows):
+            yield batch
 
 
 @parser

@@ -9,7 +9,7 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
-FORMAT = {FrontEnd.BUILTIN: 1, FrontEnd.ZEEK: 1, FrontEnd.ZEEK_LOG: 1}
+FORMAT = {FrontEnd.BUILTIN: 2, FrontEnd.ZEEK: 2, FrontEnd.ZEEK_LOG: 2}
 """The format of each front end's rows: raise it if the same file would give other rows."""
 
 
@@ -17,12 +17,13 @@ def stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """Return a file's size, its modification time, and a hash of what else its rows depend on."""
     status, keys = path.stat(), user_keys(network)
     others = [
-        (other_network.name, other_network.subscribers, other_keys.key_scheme)
+        (other_network.name, *map(str, other_network.subscribers), other_keys.key_scheme)
         for other_network, other_keys in zip(network.others, keys.other_networks, strict=True)
     ]
+    subscribers = [str(own) for own in network.subscribers]
     settings = (
-        f"{FORMAT[front_end]} {network.subscribers} {network.user_partitions} {front_end} "
-        f"{keys.key_scheme} {network.servers} {network.nat64} {others}"
+        f"{FORMAT[front_end]} {subscribers} {network.user_partitions} {front_end} "
+        f"{keys.key_scheme} {network.servers} {network.nat64} {others} {network.vlans}"
     )
     hashed = blake2b(keys.hash_text(settings).encode()).hexdigest()[:16]
     return [status.st_size, status.st_mtime_ns, hashed]

@@ -1,6 +1,8 @@
 """Keys of users: the only place where users and servers get their names.
 
-A key is a pseudonym or, if the operator chooses so, the address or RADIUS name itself.
+A key is a pseudonym or, if the operator chooses so, the address or RADIUS name itself. A user has
+one access link: an IPv4 address, or the prefix of IPv6 that the link has (see Subscribers). So the
+addresses of a prefix have one name.
 
 Pseudonyms are keyed hashes (BLAKE2b, RFC 7693). Whoever has the secret can compute the pseudonym of
 an address. Without the secret nobody can infer an address from its pseudonym.
@@ -32,6 +34,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from itertools import repeat
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +50,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
     from spark_jobs.capture.addresses import AddressTable
-    from spark_jobs.capture.network_lookup import NetworkLookup, Prefixes
+    from spark_jobs.capture.network_lookup import NetworkLookup, Owners, Prefixes
+    from spark_jobs.networks import Subscribers
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
@@ -63,15 +68,21 @@ The probability that two of ten million subscribers have the same pseudonym is 1
 PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
 AES_BLOCK_BYTES = 16
+ADDRESS_BITS = 128
+"""Number of bits of an address; an IPv4 address counts as an IPv4-mapped one."""
 BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
 """Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT, SESSION = b"prefixes", b"period", b"text", b"session"
 PLAIN = "plain"
+VLAN_MARK = "@"
+"""Separator of an address, prefix or pseudonym and a VLAN."""
 IPV6_MARK = "v6:"
 """Prefix of the pseudonym of an IPv6 address, whose headers are longer; no address has it."""
 PSEUDONYM = re.compile(f"({IPV6_MARK})?([a-z2-7]{{16}}|{PERIOD_PSEUDONYM.pattern})")
 """The form of a keyed pseudonym."""
+IN_VLAN = re.compile(rf"(?P<key>[0-9a-f]*[.:][0-9a-f.:/]*|{PSEUDONYM.pattern}){VLAN_MARK}\d+")
+"""The form of the key of a user in a VLAN; names in RADIUS messages may have the mark, too."""
 SERVER_PREFIX_BITS = {4: 24, 16: 48}
 """Bits that are kept of a server's address if it is cut, by the bytes of the address.
 
@@ -83,11 +94,11 @@ Networks that are announced to the Internet are at least this large.
 class AddressPools:
     """Prefixes of subscribers and of NAT64.
 
-    subscribers: prefixes of the network's own subscribers, then of each other network that it knows
+    subscribers: the network's own, then those of each other network that it knows
     nat64: prefixes of NAT64
     """
 
-    subscribers: tuple[Prefixes, ...]
+    subscribers: tuple[tuple[Subscribers, ...], ...]
     nat64: Prefixes = ()
 
     @cached_property
@@ -103,10 +114,27 @@ class AddressNames(NamedTuple):
 
     names: in the key period of the packets
     stable_names: in every period; user partitions are computed from them
+    addresses: the name of each address that shares its user with others, otherwise None. None
+        instead of the list if there are no such addresses.
+    vlans: uint64, the VLAN of each address; 0: none. None instead if no address has one.
     """
 
     names: list[str]
     stable_names: list[str]
+    addresses: list[str | None] | None = None
+    vlans: np.ndarray | None = None
+
+    def user_numbers(self) -> np.ndarray | None:
+        """Return, by address number, the smallest number with the same name: int32[n].
+
+        None if every number has a name of its own.
+        """
+        import numpy as np
+
+        if self.addresses is None and self.vlans is None:
+            return None
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(k, n) for n, k in enumerate(self.names)], np.int32)
 
     def user_partitions(self, numbers: Iterable[int], partitions: int) -> np.ndarray:
         """Return the user partitions of some addresses."""
@@ -126,8 +154,7 @@ class UserKeys:
         change.
     period: the period of these pseudonyms (see `for_day`). Empty: those that never change.
     other_networks: keys of other networks, whose subscribers may be far ends
-    pools: addresses of each network's subscribers. None: only those of the network itself are
-        known.
+    pools: addresses of each network's subscribers. None: no address is named.
     """
 
     network: str
@@ -177,14 +204,18 @@ class UserKeys:
     def translate(self, keys: Iterable[str], target: UserKeys, far_ends: bool = False) -> list[str]:
         """Return the names in the period of `target` of users, and of servers that have pseudonyms.
 
-        Keys that are no pseudonyms stay. Raises UserError if a pseudonym was not made with this
+        Keys that are no pseudonyms stay. A key may have several pseudonyms with a `/` between them.
+        Raises UserError if a pseudonym was not made with this
         secret. far_ends: some keys may be of networks that are no longer known; these keys stay,
         too.
         """
         pairs = list(
             zip((self, *self.other_networks), (target, *target.other_networks), strict=True)
         )
-        return [self._translate_one(key, pairs, far_ends) for key in keys]
+        return [
+            "/".join([self._translate_one(part, pairs, far_ends) for part in key.split("/")])
+            for key in keys
+        ]
 
     def _translate_one(
         self, key: str, pairs: list[tuple[UserKeys, UserKeys]], may_be_unknown: bool
@@ -216,16 +247,40 @@ class UserKeys:
 
         numbers = np.arange(1, len(addresses) + 1)
         names = ["", *self.names(addresses, numbers)]
-        if not self.period:
-            return AddressNames(names, names)
-        return AddressNames(names, ["", *self.for_any_day().names(addresses, numbers)])
+        stable_names = names
+        if self.period:
+            stable_names = ["", *self.for_any_day().names(addresses, numbers)]
+        owners = self._owners(addresses.entries[numbers])
+        shared = numbers[(owners.network == 0) & (owners.bits < ADDRESS_BITS)]
+        vlans = addresses.vlans if addresses.vlans.any() else None
+        if not len(shared):
+            return AddressNames(names, stable_names, None, vlans)
+        own_names: list[str | None] = [None] * len(names)
+        packed = addresses.as_bytes(shared)
+        keys = self._address_keys(packed, [ADDRESS_BITS] * len(shared))
+        for number, name in zip(shared.tolist(), keys, strict=True):
+            own_names[number] = name
+        return AddressNames(names, stable_names, own_names, vlans)
 
     def key_of_address(self, address: str) -> str:
         """Return the key of the subscriber with an address.
 
         Raises ValueError if the text is not an address.
         """
-        return self._address_keys([parse_address(address)])[0]
+        from spark_jobs.capture.addresses import split_halves
+
+        owners = self._owners(split_halves([parse_address(address)]))
+        return self._address_keys(*_users(owners, [0]))[0]
+
+    def user_bits(self, address: bytes) -> int:
+        """Return how many of an address's 128 bits its user's addresses have in common.
+
+        For an address that is no subscriber's, returns 0.
+        """
+        from spark_jobs.capture.addresses import split_halves
+
+        owners = self._owners(split_halves([address]))
+        return int(owners.bits[0]) if owners.network[0] >= 0 else 0
 
     def key_of_identity(self, identity: str, kind: bytes = IDENTITY) -> str:
         """Return the key of a subscriber whom RADIUS identifies, or of a session (kind SESSION).
@@ -248,63 +303,64 @@ class UserKeys:
         import numpy as np
 
         packed_addresses = addresses.as_bytes(numbers)
-        network_index, embedded_ipv4 = self._find_networks(addresses, numbers)
+        owners = self._owners(addresses.entries[numbers])
         name_servers = _format_all if infrastructure else self._server_names
         names = [""] * len(packed_addresses)
-        servers = np.flatnonzero(network_index < 0).tolist()
+        servers = np.flatnonzero(owners.network < 0).tolist()
         for i, name in zip(
             servers, name_servers([packed_addresses[i] for i in servers]), strict=True
         ):
             names[i] = name
-        for index in set(network_index.tolist()) - {-1}:
+        for index in set(owners.network.tolist()) - {-1}:
             keys = (self, *self.other_networks)[index]
-            direct_indices = np.flatnonzero(
-                (network_index == index) & (embedded_ipv4 == 0)
-            ).tolist()
-            keys_found = keys._address_keys([packed_addresses[i] for i in direct_indices])
-            if len(set(keys_found)) < len(keys_found):
+            is_embedded = owners.embedded_ipv4 != 0
+            direct = np.flatnonzero((owners.network == index) & ~is_embedded).tolist()
+            users, bits = _users(owners, direct)
+            keys_found = keys._address_keys(users, bits)
+            if len(set(keys_found)) < len(set(zip(users, bits, strict=True))):
                 raise UserError(
                     f"{keys.network}: two addresses have the same pseudonym: use another key"
                 )
-            embedded_indices = np.flatnonzero(
-                (network_index == index) & (embedded_ipv4 != 0)
-            ).tolist()
-            ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded_indices]
-            keys_found += [IPV6_MARK + name for name in keys._address_keys(ipv4)]
-            for i, name in zip(direct_indices + embedded_indices, keys_found, strict=True):
+            embedded = np.flatnonzero((owners.network == index) & is_embedded).tolist()
+            keys_found += [
+                IPV6_MARK + name for name in keys._address_keys(*_users(owners, embedded))
+            ]
+            for i, name in zip(direct + embedded, keys_found, strict=True):
                 names[i] = name
         return names
 
-    def have_pseudonyms(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
-        """Return which addresses, by number, are of subscribers with pseudonyms: bool[n]."""
-        network_index, _ = self._find_networks(addresses, numbers)
-        return network_index >= (0 if self.secret else 1)
+    def are_replaced(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
+        """Return which addresses, by number, are of subscribers with other names: bool[n].
 
-    def _find_networks(
-        self, addresses: AddressTable, numbers: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the network and the embedded address of each address; see NetworkLookup.find.
+        The name is a pseudonym, or a prefix.
+        """
+        owners = self._owners(addresses.entries[numbers])
+        return (owners.network > 0) | (
+            (owners.network == 0) & ((owners.bits < ADDRESS_BITS) | bool(self.secret))
+        )
+
+    def _owners(self, entries: np.ndarray) -> Owners:
+        """Return the owners of addresses by their halves, uint64[n, 2 or more].
 
         Network 0 is this one, 1 the first of `other_networks`.
         """
-        import numpy as np
-
-        entries = addresses.entries[numbers]
-        is_own = entries[:, 2] != 0
-        if self.pools is None:
-            return np.where(is_own, 0, -1), np.zeros(len(entries), np.uint64)
-        network_index, embedded_ipv4 = self.pools.lookup.find(entries)
+        assert self.pools is not None
+        owners = self.pools.lookup.find(entries)
         if self.secret is None:  # an address that embeds a plain address is a server
-            network_index[network_index == 0] = -1
-        network_index[is_own], embedded_ipv4[is_own] = 0, 0
-        return network_index, embedded_ipv4
+            owners.network[(owners.network == 0) & (owners.embedded_ipv4 != 0)] = -1
+        return owners
 
-    def _address_keys(self, addresses: list[bytes]) -> list[str]:
-        """Return the keys of subscribers by their addresses of 16 bytes."""
+    def _address_keys(self, addresses: list[bytes], bits: list[int]) -> list[str]:
+        """Return the keys of subscribers by their addresses of 16 bytes.
+
+        bits: the number of bits of each that counts; the others are 0.
+        """
         if self.secret is None:
-            return [format_address(address) for address in addresses]
+            return list(map(_format_prefix, addresses, bits))
         if not self.keep_prefixes:
-            return self._address_pseudonyms(ADDRESS, addresses)
+            # Prefixes of two lengths may have the same bytes.
+            marks = [b"" if n == ADDRESS_BITS else bytes([n]) for n in bits]
+            return self._address_pseudonyms(ADDRESS, addresses, marks)
         from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymize
 
         key_hash = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
@@ -320,17 +376,23 @@ class UserKeys:
                 address: address[:skip] + replacement
                 for address, replacement in zip(of_version, replacements, strict=True)
             }
-        return [format_address(anonymized_of[address]) for address in addresses]
+        return [
+            _format_prefix(anonymized_of[address], n)
+            for address, n in zip(addresses, bits, strict=True)
+        ]
 
     def _server_names(self, addresses: list[bytes]) -> list[str]:
         if self.servers == "hashed" and self.secret is not None:
             return self._address_pseudonyms(SERVER, addresses)
         return _format_all(map(_cut_address, addresses) if self.servers == "cut" else addresses)
 
-    def _address_pseudonyms(self, kind: bytes, addresses: list[bytes]) -> list[str]:
+    def _address_pseudonyms(
+        self, kind: bytes, addresses: list[bytes], marks: Iterable[bytes] = repeat(b"")
+    ) -> list[str]:
+        names = self._pseudonyms(kind, map(add, addresses, marks))
         return [
             name if address.startswith(MAPPED_PREFIX) else IPV6_MARK + name
-            for address, name in zip(addresses, self._pseudonyms(kind, addresses), strict=True)
+            for address, name in zip(addresses, names, strict=True)
         ]
 
     def _pseudonyms(self, kind: bytes, identifiers: Iterable[bytes]) -> list[str]:
@@ -404,6 +466,17 @@ def _own_keys(network: Network) -> UserKeys:
     )
 
 
+def in_vlan(key: str, vlan: int) -> str:
+    """Return the key of the user who has an address in one of the VLANs that share it."""
+    return f"{key}{VLAN_MARK}{vlan}" if vlan else key
+
+
+def without_vlan(key: str) -> str:
+    """Return the key in all VLANs of a user in one of them (see in_vlan)."""
+    found = IN_VLAN.fullmatch(key)
+    return found["key"] if found else key
+
+
 def keyed_hash(text: str, secret: bytes) -> str:
     """Return a hash of a text that nobody can compute without the secret."""
     return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
@@ -434,7 +507,7 @@ def packed_keys(keys: Iterable[str]) -> np.ndarray:
             data = decode_base32(characters[~are_addresses])
             packed[places[~are_addresses], : data.shape[1]] = data
         for place in places[are_addresses].tolist():
-            packed[place] = list(parse_address(texts[place]))
+            packed[place] = list(parse_address(texts[place].partition("/")[0]))
     return packed
 
 
@@ -463,6 +536,21 @@ def _cut_address(address: bytes) -> bytes:
     skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
     kept_bytes = skip + SERVER_PREFIX_BITS[len(address) - skip] // 8
     return address[:kept_bytes].ljust(len(address), b"\0")
+
+
+def _users(owners: Owners, indices: list[int]) -> tuple[list[bytes], list[int]]:
+    """Return some users of Owners, 16 bytes each, and the number of bits of each that counts."""
+    data = owners.user[indices].astype(">u8").tobytes()
+    return [data[n : n + 16] for n in range(0, len(data), 16)], owners.bits[indices].tolist()
+
+
+def _format_prefix(address: bytes, bits: int) -> str:
+    """Return the usual text of an address, or of its first bits and their number."""
+    if bits == ADDRESS_BITS:
+        return format_address(address)
+    left = int.from_bytes(address, "big") >> ADDRESS_BITS - bits << ADDRESS_BITS - bits
+    text = format_address(left.to_bytes(16, "big"))
+    return f"{text}/{bits - (8 * len(MAPPED_PREFIX) if '.' in text else 0)}"
 
 
 def _format_all(addresses: Iterable[bytes]) -> list[str]:

@@ -4,11 +4,11 @@ Columns are identified by the names in the header, in any order. A line that can
 counted and reported; the others are kept.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from schemas.zeek import LOGS, Log
+from schemas.zeek import Log
 from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import MAX_NOTES, ReadStats
-from spark_jobs.capture.stream import CaptureStream, first_bytes
-from spark_jobs.capture.untrusted import parser
+from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.capture.zeek_kinds import HEAD_BYTES, head_of
 from spark_jobs.errors import UserError
 
-HEAD_BYTES = 1 << 16
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 ParseLines = Callable[[bytes], pa.Table]
@@ -40,47 +39,6 @@ Parameters: lines, position to begin at, header, number of the first row. Return
 """
 ParsedRows = tuple[pa.Table, np.ndarray, np.ndarray]
 """Parsed rows, their numbers among the log's rows from 1, and their line numbers."""
-
-
-@parser
-def is_zeek_log(path: Path) -> bool:
-    """Return whether a file begins as a Zeek log."""
-    return first_bytes(path, 16).startswith((b"#separator", b"#fields", b"{"))
-
-
-@parser
-def log_kind(path: Path) -> Log | None:
-    """Return which of the known logs a file is, or None.
-
-    The fields decide, otherwise the name in the log's header. A JSON log whose first records cannot
-    be read is identified by its file name.
-    """
-    head = first_bytes(path, HEAD_BYTES)
-    fields, name = _head(head)
-    if not fields and head.startswith(b"{"):
-        name = path.name.split(".")[0]
-    by_fields = (log for log in LOGS if fields.issuperset(log.identifying_fields))
-    by_name = (log for log in LOGS if log.path == name)
-    return next(by_fields, next(by_name, None))
-
-
-def _head(head: bytes) -> tuple[set[str], str]:
-    """Return the fields and the name of a log by its first bytes.
-
-    They are in the header of a TSV log. A JSON log has the fields in its first records, and no
-    name.
-    """
-    fields: set[str] = set()
-    name = ""
-    for line in head.decode("utf-8", "replace").splitlines():
-        if line.startswith("#path"):
-            name = line.split()[-1]
-        elif line.startswith("#fields"):
-            return set(line.split("\t")[1:]), name
-        elif line.startswith("{"):
-            with suppress(ValueError, RecursionError):
-                fields.update(json.loads(line))
-    return fields, name
 
 
 def read_log_rows(
@@ -186,7 +144,7 @@ class _LineReader:
     def _detect_format(self, block: bytes) -> None:
         self._has_begun, self._is_json = True, block.startswith(b"{")
         if self._is_json:
-            fields, _ = _head(block[:HEAD_BYTES])
+            fields, _ = head_of(block[:HEAD_BYTES])
             if fields:
                 self._check_fields(sorted(fields), 1)
             self._parse = self._parser(self._columns())
@@ -489,6 +447,11 @@ class AddressNumbers:
         number_of_code = np.array([self._number(text) for text in texts] + [0], np.int32)
         codes = [chunk.indices.fill_null(len(texts)).to_numpy() for chunk in column.chunks]
         return number_of_code[np.concatenate(codes)]
+
+    def number_of(self, address: IPv6Address) -> int:
+        """Return the number of an address."""
+        self.table.reserve(1)
+        return self.table.add(*divmod(int(address), 1 << 64))
 
     def is_subscriber(self, numbers: np.ndarray) -> np.ndarray:
         """Return which of these addresses belong to subscribers: bool[n]."""

@@ -301,7 +301,7 @@ def parse_packets(
                     if not is_address:
                         is_valid = False
                         break
-                    number = find_or_add(entries, slots, prefixes, high, low)
+                    number = find_or_add(entries, slots, prefixes, high, low, np.uint64(0))
                     if field == USER:
                         row.user = number
                     else:

@@ -11,14 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from spark_jobs.capture.stamp import has_another_format
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import in_a_line, is_of_machine, withhold
+from spark_jobs.errors import UserError, in_a_line, is_of_machine, withhold
 from spark_jobs.networks import Network
-from spark_jobs.tables.day_plan import days_around, work_items
+from spark_jobs.places import remove_all
+from spark_jobs.tables.day_plan import days_around, has_moves, move_tasks, work_items
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts
@@ -26,10 +28,11 @@ from spark_jobs.warehouse.store import Warehouse, fingerprint
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
-    from spark_jobs.tables.day_plan import WorkItem
+    from spark_jobs.tables.day_plan import Move, WorkItem
     from spark_jobs.warehouse.files import Written
+    from spark_jobs.warehouse.staging import Staging
 
-FORMAT = 1
+FORMAT = 2
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.
@@ -57,6 +60,29 @@ def publish_flows(
 
     Returns the number of flows by (network name, date), without the days of which a task failed.
     """
+    flow_counts: dict[tuple[str, date], int] = {}
+    in_place: list[tuple[Network, date]] = []
+    to_move: list[tuple[Network, date]] = []
+    for network, day in work:
+        try:
+            is_moved = has_moves(warehouse, network, day)
+        except Exception as error:
+            if is_of_machine(error):
+                raise
+            _hold(warehouse, (network.name, day), in_a_line(error))
+            continue
+        (to_move if is_moved else in_place).append((network, day))
+    # One after another, because a day's moved packets occupy the disk until the day is made.
+    for days in (in_place, *([day] for day in to_move)):
+        flow_counts |= _publish_together(warehouse, days, moves=days is not in_place)
+    warehouse.update_views()
+    return flow_counts
+
+
+def _publish_together(
+    warehouse: Warehouse, work: list[tuple[Network, date]], moves: bool
+) -> dict[tuple[str, date], int]:
+    """Make the flows of some days at the same time; moves: packets must be moved first."""
     facts = {(network.name, day): _facts(warehouse, network, day) for network, day in work}
     flow_counts: dict[tuple[str, date], int] = {}
     written: dict[tuple[str, date], list[dict[str, Written] | Failure]] = defaultdict(list)
@@ -65,7 +91,8 @@ def publish_flows(
         for network, planned in work:
             key = network.name, planned
             try:
-                items[key] = [*work_items(warehouse, network, planned, staging.path)]
+                moved = _move(warehouse, network, planned, staging) if moves else None
+                items[key] = [*work_items(warehouse, network, planned, staging.path, moved)]
             except Exception as error:
                 if is_of_machine(error):
                     raise
@@ -90,11 +117,30 @@ def publish_flows(
         for day, tasks in items.items():
             if not tasks:
                 publish(day)
-        if any(items.values()):
-            all_items = [item for tasks in items.values() for item in tasks]
+        all_items = [item for tasks in items.values() for item in tasks]
+        if all_items:
             run_tasks(_make_flows, all_items, "flows", on_task_done)
-    warehouse.update_views()
+        remove_all({path for item in all_items for path in item.moved or ()})
     return flow_counts
+
+
+def _move(warehouse: Warehouse, network: Network, day: date, staging: Staging) -> list[Path]:
+    """Move a day's packets to the user partitions of their links, and return the files.
+
+    Raises UserError if a task failed.
+    """
+    tasks = move_tasks(warehouse, network, day, staging.path)
+    results = run_tasks(_move_packets, tasks, "links")
+    for result in results:
+        if isinstance(result, Failure):
+            raise UserError(result.reason)
+    return [path for path in results if path is not None and not isinstance(path, Failure)]
+
+
+def _move_packets(task: Move) -> Path | None:
+    from spark_jobs.tables.moves import move_packets
+
+    return move_packets(task)
 
 
 def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:

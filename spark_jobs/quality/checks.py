@@ -16,6 +16,12 @@ MIN_RADIO_RTT_S = 0.003
 The target for NR is 4 ms for each direction (3GPP TR 38.913, 7.5).
 """
 
+MAX_HOST_TTLS, MAX_HOST_PORTS = 4, 2000
+"""Maximum numbers of TTLs, and of ports that open connections in an hour, of one mobile.
+
+A mobile that tethers others has four TTLs: 64 and 128, and one less of each.
+"""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -83,6 +89,17 @@ def options_finding(_: Row, cut: float | None) -> str:
     return (
         f"{_percent(cut)} of the TCP packets have options that the capture cut"
         f"{advice if is_too_large else ''}"
+    )
+
+
+def ipv6_finding(row: Row, share_of_ipv6: float | None) -> str:
+    """Return the share of IPv6 in words, and whether mobiles with both families are two users."""
+    is_both = share_of_ipv6 is not None and 0 < share_of_ipv6 < 1
+    return f"{_percent(share_of_ipv6)} of the packets are IPv6" + (
+        ": without RADIUS accounting, the IPv4 address and the IPv6 prefix of a mobile are two "
+        "users, each with a part of the link's traffic"
+        if is_both and not row["leases"]
+        else ""
     )
 
 
@@ -161,6 +178,14 @@ CHECKS: tuple[Definition, ...] = (
      "{share} of the bytes were not TCP (QUIC, for example): they count as load of the link"),
     ("tunnel_share", share("tunnel_bytes", of="ip_bytes"), None,
      "{share} of the bytes were in tunnels that are not opened (IP in IP, GRE, ESP, L2TP)"),
+    ("ipv6_share", share("ipv6_packets", of="packets"), None, ipv6_finding),
+    ("shared_share", share("opened_by_shared", of="opened"), None,
+     "{share} of the connections are opened by users ({shared_users}) who use more than "
+     f"{MAX_HOST_TTLS} TTLs, or {MAX_HOST_PORTS:,} ports in an hour, as many hosts do behind a NAT "
+     "between the mobiles and the monitor"),
+    ("vlan_tuples", itemgetter("vlan_tuples"), None,
+     "{vlan_tuples} connections have the same addresses and ports in two VLANs at the same time, "
+     "as those of two subscribers with one private address, who count as two users"),
     ("without_syn_share", share("flows_without_syn", of="flows"), at_most,
      "{share} of the connections have no SYN"),
     ("peak_flows", itemgetter("peak_flows"), at_least,

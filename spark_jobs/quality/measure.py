@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date, timedelta
 from pathlib import Path
 
-from schemas import FLOWS, INCOMPLETE_REASONS, INGEST_LOG, PACKETS, TUNNELS, UNREAD_REASONS
+from schemas import FLOWS, INCOMPLETE_REASONS, INGEST_LOG, LEASES, PACKETS, TUNNELS, UNREAD_REASONS
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import Network
-from spark_jobs.quality.checks import MIN_RADIO_RTT_S, Row
+from spark_jobs.quality.checks import MAX_HOST_PORTS, MAX_HOST_TTLS, MIN_RADIO_RTT_S, Row
 from spark_jobs.warehouse.store import Warehouse
 
 SQL = Path(__file__).with_name("quality.sql")
@@ -28,6 +28,7 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
             INGEST_LOG: warehouse.files(INGEST_LOG, network.name),
             FLOWS: warehouse.files(FLOWS, network.name, day),
             PACKETS: warehouse.files(PACKETS, network.name, day),
+            LEASES: warehouse.files(LEASES, network.name, day),
             TABLES["table1_summary"]: [
                 path
                 for earlier_day in earlier
@@ -49,6 +50,8 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
             "tunnels": list(TUNNELS),
             "min_radio_rtt": MIN_RADIO_RTT_S,
             "max_duplicate_delay_ms": MAX_DUPLICATE_DELAY_MS,
+            "max_host_ttls": MAX_HOST_TTLS,
+            "max_host_ports": MAX_HOST_PORTS,
         },
     )
     [row] = answer.fetchall()

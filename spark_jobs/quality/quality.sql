@@ -65,6 +65,8 @@ traffic as (
         sum(ip_len) as ip_bytes,
         coalesce(sum(ip_len) filter (where ip_proto <> 6), 0) as not_tcp_bytes,
         coalesce(sum(ip_len) filter (where ip_proto in $tunnels::utinyint[]), 0) as tunnel_bytes,
+        count(*) as packets,
+        count(*) - count(ip_id) as ipv6_packets,
         count(tcp_flags) as tcp_packets,
         count(options_cut) as options_cut
     from packets
@@ -94,6 +96,49 @@ in_two_captures as (
         ) as copied
     from repeated
 ),
+-- Users who open connections like many hosts behind one address: with the TTLs of hosts at many
+-- distances, or from more ports in an hour than one mobile uses.
+opening as (
+    select
+        "user", count(*) as opened,
+        count(distinct ttl) > $max_host_ttls or count(distinct user_port) > $max_host_ports
+            as is_shared
+    from packets
+    where network = $network and date = $date::date and not downlink and tcp_flags & 18 = 2
+    group by "user", time_bucket(interval 1 hour, ts)
+),
+shared as (
+    select
+        sum(opened) as opened,
+        coalesce(sum(opened) filter (where is_shared), 0) as opened_by_shared,
+        count(distinct "user") filter (where is_shared) as shared_users
+    from opening
+),
+users_in_vlans as (
+    select "user"
+    from packets
+    where network = $network and date = $date::date
+    group by "user"
+    having count(distinct coalesce(vlan, 0)) > 1
+),
+tuples_in_vlans as (
+    select
+        ("user", user_port, server, server_port) as tuple, downlink, coalesce(vlan, 0) as vlan,
+        min(ts) as first_ts, max(ts) as last_ts
+    from packets semi join users_in_vlans using ("user")
+    where network = $network and date = $date::date and tcp_flags is not null
+    group by all
+),
+in_two_vlans as (
+    select count(distinct one.tuple) as vlan_tuples
+    from tuples_in_vlans as one
+    join tuples_in_vlans as other using (tuple, downlink)
+    where one.vlan < other.vlan
+        and one.first_ts <= other.last_ts and other.first_ts <= one.last_ts
+),
+assigned as (
+    select count(*) as leases from leases where network = $network and date = $date::date
+),
 earlier_days as (
     select date, sum(ip_bytes_up + ip_bytes_down) as volume
     from table1_summary
@@ -108,4 +153,4 @@ usual as (
     from earlier_days
 )
 select *
-from reading, connections, traffic, in_two_captures, usual
+from reading, connections, traffic, in_two_captures, shared, in_two_vlans, assigned, usual

@@ -24,7 +24,7 @@ from spark_jobs.capture.removal_filter import (
     keys_by_column,
 )
 from spark_jobs.capture.untrusted import kind_of
-from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias
+from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias, without_vlan
 from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.figures.tables import EXAMPLES, TABLES
@@ -76,6 +76,7 @@ def find_users(
     Raises UserError if a name is not known. A name (address) that occurs only as a server's is not
     a user's name.
     """
+    users = [*map(without_vlan, users)]
     scope = _scope_of_names(warehouse, owner, others)
     now_us = time.time_ns() // 1000
     leases = _leases_of_users(warehouse, owner.name, users)
@@ -156,6 +157,7 @@ def search_for_users(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
 ) -> SearchReport:
     """Search the whole warehouse for the names of a network's users, and return what was found."""
+    users = [*map(without_vlan, users)]
     names = _scope_of_names(warehouse, network, others)
     if names.own_names:
         return search_names(warehouse, users)
@@ -190,8 +192,8 @@ def _scope_of_names(
         if other.name != network.name
         and not any(
             own.version == foreign.version and own.overlaps(foreign)
-            for own in network.subscribers
-            for foreign in other.subscribers
+            for own in network.prefixes
+            for foreign in other.prefixes
         )
     ]
     return ForgottenFacts(own_names=own_names, far_in=far_in)
@@ -206,7 +208,7 @@ def _may_be_user(network: Network, name: str, unique_names: bool) -> bool:
     if unique_names:
         return PSEUDONYM.fullmatch(name) is not None
     with suppress(ValueError):
-        return any(ip_address(name) in prefix for prefix in network.subscribers)
+        return any(ip_address(name.partition("/")[0]) in prefix for prefix in network.prefixes)
     return False
 
 

@@ -83,7 +83,7 @@ def _purge_unit(
                 first_day = first_kept.get(PACKETS, date.min)
                 facts = before.replace(dates=[day for day in before.dates if day >= first_day])
             else:
-                facts = before.replace(packets=0, rows=0, values=0, dates=[])
+                facts = before.replace(packets=0, ipv6_packets=0, rows=0, values=0, dates=[])
                 if INGEST_LOG not in old.values():
                     # The row keeps its counts, and loses the sample of the purged packets.
                     replaced |= restage_log_row(warehouse, staging, published, before)

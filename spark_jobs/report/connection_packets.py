@@ -181,13 +181,17 @@ def packets_of(partition: UserPartition, connection: Connection) -> ConnectionPa
     up = replace(down, number=up_number, forward=~segments.downlink)
     replayed, limited = flow["retransmissions"] is not None, flow["limited_by"] is not None
     moments = partition.server_states(place)
+    connections, place_ = partition.connections, slice(place, place + 1)
+    code, addresses = partition.names.addresses_of(
+        connections.user[place_], connections.server[place_]
+    )
     return ConnectionPackets(
         _downlink(down, connection, partition.names.captures, start),
         _stream(up, _kinds(up)),
         _intervals(moments, start) if limited else np.empty(0, LIMITED),
         _cwnd(moments, start) if replayed else np.empty(0, CWND),
         partition.names.captures,
-        partition.names.addresses[partition.connections.user[place]],
+        addresses[int(code[0])],
     )
 
 

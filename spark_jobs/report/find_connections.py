@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from schemas import FLOWS, LEASES, NETWORKS
 from spark_jobs.capture.address_text import format_address, parse_address
-from spark_jobs.capture.users import PLAIN, UserKeys, user_keys
+from spark_jobs.capture.users import PLAIN, VLAN_MARK, UserKeys, user_keys
 from spark_jobs.errors import UserError, printable
 from spark_jobs.figures.examples.sentences import counted
 from spark_jobs.networks import Network
@@ -66,15 +66,18 @@ WITH_ADDRESSES = """
     )
     select *, (
         select list(address) from user_names as n
-        where n.naming = flows.naming and n.name = flows."user" and (
-            n.start_ts is null or flows.start_ts >= n.start_ts and flows.start_ts < n.end_ts
-        )
+        where n.naming = flows.naming
+            and n.name = regexp_replace(flows."user", '{mark}[0-9]+$', '')
+            and (
+                n.start_ts is null or flows.start_ts >= n.start_ts and flows.start_ts < n.end_ts
+            )
     ) as user_addresses, (
         select list(address) from names as n
         where n.naming = flows.naming and n.name = flows.server
     ) as server_addresses
     from flows
-    where "user" in (select name from user_names) or server in (select name from names)
+    where regexp_replace("user", '{mark}[0-9]+$', '') in (select name from user_names)
+        or server in (select name from names)
 """
 """SQL of the flows that have a searched address, with the addresses that each of their ends has.
 
@@ -204,7 +207,7 @@ def find_connections(
         )
         rows_of = SEARCHED.format(flows=flows)
         if addresses:
-            rows_of = WITH_ADDRESSES.format(flows=rows_of, leases=leases)
+            rows_of = WITH_ADDRESSES.format(flows=rows_of, leases=leases, mark=VLAN_MARK)
         answer = database.sql(
             f"""
             with matching as (
@@ -310,7 +313,8 @@ def _names(addresses: Iterable[str], keys: UserKeys | None) -> set[tuple[str, st
     if packed and keys and keys.pools:
         from spark_jobs.capture.addresses import AddressTable, split_halves, subscriber_prefixes
 
-        table = AddressTable(subscriber_prefixes(keys.pools.subscribers[0]), len(packed))
+        prefixes = subscriber_prefixes(own.prefix for own in keys.pools.subscribers[0])
+        table = AddressTable(prefixes, len(packed))
         numbers = np.array([table.add(*halves) for halves in split_halves(packed.values())])
         found.update(zip(keys.names(table, numbers), packed, strict=True))
     return found

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import reduce
+from itertools import groupby
+from operator import attrgetter, or_
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import APPLICATION_LOG, DAILY_TABLES, LEASES, PACKETS, Table
-from spark_jobs.capture.users import has_secret, user_partition
+from spark_jobs.capture.users import has_secret, user_partition, without_vlan
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
+from spark_jobs.users.subscribers import with_homes
 from spark_jobs.warehouse.facts import DayFacts
 from spark_jobs.warehouse.files import Staged, microseconds, read_rows
 from spark_jobs.warehouse.row_groups import RowGroup, in_capture_order, row_groups
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.targets import day_text
+from spark_jobs.warehouse.targets import NO_DATE, day_text
 from spark_jobs.warehouse.units import Unit
 
 MAX_TASK_PACKETS = 6_000_000
@@ -50,8 +58,10 @@ class WorkItem:
     - row_groups: the row groups of the partitions, in capture order
     - leases, application_log: files of these tables that may be about the packets
     - partitions: the user partitions
-    - part: number of this part and how many parts the partition has, if it is split by user
-    - addresses: the addresses to read; None: all
+    - moved: the files of the packets that were moved to other partitions (see moves.py); None: no
+      packets were
+    - part: number of this part and how many parts the partition has, if it is split by link
+    - user: the user whose links are read; None: all
     - targets: by table name, the file to write if the table has rows
     """
 
@@ -61,22 +71,101 @@ class WorkItem:
     leases: tuple[Path, ...]
     application_log: tuple[Path, ...]
     partitions: tuple[int, ...]
+    moved: tuple[Path, ...] | None = None
     part: tuple[int, int] = (0, 1)
-    addresses: frozenset[str] | None = None
+    user: str | None = None
     targets: dict[str, Staged] = field(default_factory=dict)
 
-    def reads(self, address: str) -> bool:
-        """Return whether the task reads an address's packets."""
+    def reads(self, user: str, link: str) -> bool:
+        """Return whether the task reads the packets of a user's link."""
         number, parts = self.part
-        is_in_part = parts == 1 or user_partition(f"part {address}", parts) == number
-        return is_in_part and (self.addresses is None or address in self.addresses)
+        is_in_part = parts == 1 or user_partition(f"part {link}", parts) == number
+        return is_in_part and self.user in (None, user)
+
+    def renamed(self, rows: pa.Table, path: Path) -> pa.Table:
+        """Return a file's packets with the user names of the day; moved packets have them."""
+        return rows if path in (self.moved or ()) else self.names.renamed(rows, path)
+
+    def day_leases(self) -> pa.Table:
+        """Return the leases that may be about the packets, with their homes (see with_homes)."""
+        if self.moved is None:
+            of_partitions = [("user_partition", "in", self.partitions)]
+            return with_homes(self.names.rows(LEASES, self.leases, of_partitions))
+        leases = with_homes(self.names.rows(LEASES, self.leases))
+        return leases.filter(_is_in(self.partitions, "user_partition", "home"))
+
+    def day_log(self, leases: pa.Table) -> pa.Table:
+        """Return the rows of application_log that may be about the packets, given the leases."""
+        wanted: list[list[Any]] = [[("user_partition", "in", self.partitions)]]
+        if self.moved is not None:
+            moved = leases.filter(pc.field("home") >= 0)
+            by = "user" if all(map(self.names.apply_to, self.application_log)) else "user_partition"
+            column = moved["address" if by == "user" else by]
+            wanted.append([(by, "in", column.unique().to_pylist())])
+        log = self.names.rows(APPLICATION_LOG, self.application_log, wanted)
+        of_links = pc.field("user").isin(leases["address"].combine_chunks())
+        return log.filter(_is_in(self.partitions, "user_partition") | of_links)
+
+
+@dataclass(frozen=True)
+class Move:
+    """The input of one task that moves packets.
+
+    - names: the user names of the day
+    - row_groups: the packets, whole captures
+    - leases: the files of leases that may be about them
+    - target: the file to write
+    """
+
+    names: NamesOfDay
+    row_groups: tuple[RowGroup, ...]
+    leases: tuple[Path, ...]
+    target: Staged
+
+
+def _is_in(partitions: Sequence[int], *columns: str) -> pc.Expression:
+    """Return the condition that a column has one of these user partitions."""
+    return reduce(or_, (pc.field(name).isin(partitions) for name in columns))
+
+
+def has_moves(warehouse: Warehouse, network: Network, day: date) -> bool:
+    """Return whether some of the day's links have addresses in several user partitions."""
+    leases = _files_around(warehouse, LEASES, network.name, day)
+    rows = NamesOfDay.of(network, day).rows(LEASES, leases)
+    return bool((with_homes(rows)["home"].to_numpy() >= 0).any())
+
+
+def move_tasks(
+    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
+) -> list[Move]:
+    """Return the tasks that move the day's packets to the user partitions of their links."""
+    names = NamesOfDay.of(network, day)
+    leases = tuple(_files_around(warehouse, LEASES, network.name, day))
+    tasks: list[list[RowGroup]] = []
+    for _, groups in groupby(
+        _row_groups_around(warehouse, network.name, day), attrgetter("path", "capture")
+    ):
+        if not tasks or sum(group.rows for group in tasks[-1]) >= JOINT_TASK_PACKETS[0]:
+            tasks.append([])
+        tasks[-1] += groups
+    return [
+        Move(names, tuple(groups), leases, new_path(PACKETS, network.name, day, f"moved-{number}"))
+        for number, groups in enumerate(tasks)
+    ]
 
 
 def work_items(
-    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
+    warehouse: Warehouse,
+    network: Network,
+    day: date,
+    new_path: Callable[..., Staged],
+    moved: Sequence[Path] | None = None,
 ) -> Iterator[WorkItem]:
     """Yield the day's work items, the largest first. new_path: see Staging.path."""
-    groups = _row_groups_around(warehouse, network.name, day)
+    stored = _row_groups_around(warehouse, network.name, day)
+    groups = in_capture_order(
+        [*stored, *(group for path in moved or () for group in row_groups(path))]
+    )
     packets = _packets_by_partition(groups, day)
     max_joint, max_packets = _task_limits(sum(packets.values()))
     tasks = {
@@ -90,6 +179,7 @@ def work_items(
         tuple(_files_around(warehouse, LEASES, network.name, day)),
         tuple(_files_around(warehouse, APPLICATION_LOG, network.name, day)),
         (),
+        None if moved is None else tuple(moved),
     )
     for partitions in sorted(tasks, key=tasks.__getitem__, reverse=True):
         item = replace(
@@ -123,8 +213,8 @@ def item_of_user(warehouse: Warehouse, network: str, day: date, user: str) -> Wo
         for path in _files_around(warehouse, LEASES, network, day)
         if has_key or names.apply_to(path)
     )
-    leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", user)])
-    addresses = {user, *leases_of_user["address"].to_pylist()}
+    leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", without_vlan(user))])
+    addresses = {without_vlan(user), *leases_of_user["address"].to_pylist()}
     partitions = {user_partition(address, facts.user_partitions) for address in addresses}
     if names.key_period:  # then the pseudonym does not give the user partition
         paths = warehouse.files(PACKETS, network, day)
@@ -140,7 +230,7 @@ def item_of_user(warehouse: Warehouse, network: str, day: date, user: str) -> Wo
         return None
     chosen = tuple(sorted(partitions))
     settings = Settings(*facts.settings)
-    return WorkItem(settings, names, groups, leases, (), chosen, addresses=frozenset(addresses))
+    return WorkItem(settings, names, groups, leases, (), chosen, user=user)
 
 
 def days_around(day: date) -> list[date]:
@@ -184,11 +274,11 @@ def _restricted_to(partitions: Collection[int], groups: Iterable[RowGroup]) -> t
 def _packets_by_partition(groups: Iterable[RowGroup], day: date) -> Counter[int]:
     """Return the number of the day's packets in each user partition.
 
-    The partitions of a row group count as equally large.
+    The partitions of a row group count as equally large. Moved packets count in both partitions.
     """
     packets: Counter[int] = Counter()
     for group in groups:
-        if day_text(str(group.path)) == day.isoformat():
+        if day_text(str(group.path)) in (day.isoformat(), NO_DATE):
             for partition in group.partitions:
                 packets[partition] += -(-group.rows // len(group.partitions))
     return packets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from schemas import APPLICATION_LOG, LEASES
 from spark_jobs.capture.columns import DAY_US
 from spark_jobs.engine.memory import use_system_memory_pool
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
@@ -42,14 +41,15 @@ def read_partition(item: WorkItem) -> UserPartition | None:
     midnight = midnight_us(names.day)
     next_midnight = midnight + DAY_US
     end_us = next_midnight + IDLE_TIMEOUT_US + HOUR_US
-    of_partitions = [("user_partition", "in", item.partitions)]
-    leases = names.rows(LEASES, item.leases, of_partitions)
-    log = names.rows(APPLICATION_LOG, item.application_log, of_partitions)
+    leases = item.day_leases()
+    log = item.day_log(leases)
     data_end_us = max(group.last_us for group in item.row_groups) + 1
     while True:
         groups = [group for group in item.row_groups if group.first_us < end_us]
         span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, end_us)
-        packets, found, quic = read_packets(groups, span, item.reads, leases, names.renamed)
+        packets, found, quic = read_packets(
+            groups, span, item.reads, leases, item.renamed, item.moved
+        )
         if not len(packets.ts):
             return None
         day_span = midnight, next_midnight

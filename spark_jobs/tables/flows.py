@@ -62,6 +62,7 @@ def _identity(partition: UserPartition) -> Columns:
     return {
         "flow_id": pa.array(partition.flow_ids),
         "user": dictionary(connections.user, partition.names.users),
+        "link": dictionary(connections.user, partition.names.links),
         "user_port": pa.array(connections.user_port),
         "server": dictionary(connections.server, partition.names.servers),
         "server_port": pa.array(connections.server_port),

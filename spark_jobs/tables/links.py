@@ -19,6 +19,7 @@ def rows(partition: UserPartition) -> pa.Table:
         LINKS,
         {
             "user": dictionary(user_links["user"], partition.names.users),
+            "link": dictionary(user_links["user"], partition.names.links),
             "hour": column(user_links, "hour").cast(ARROW_TIMESTAMP),
             "rtt_samples": column(user_links, "rtt_samples"),
             "rtt_min": column(user_links, "rtt_min", known),

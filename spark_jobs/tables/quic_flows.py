@@ -43,6 +43,7 @@ def rows(partition: UserPartition) -> pa.Table:
     columns = {
         "flow_id": pa.array(ids),
         "user": dictionary(found["user"], names.users),
+        "link": dictionary(found["user"], names.links),
         "server": dictionary(found["server"], names.servers),
         "start_ts": column(found, "start").cast(ARROW_TIMESTAMP),
         "end_ts": column(found, "end").cast(ARROW_TIMESTAMP),

@@ -17,10 +17,13 @@ def table_of(table: Table, columns: dict[str, pa.Array]) -> pa.Table:
 def dictionary(
     codes: np.ndarray, texts: Sequence[str], valid: np.ndarray | None = None
 ) -> pa.Array:
-    """Return texts by their codes; null if not valid."""
+    """Return texts by their codes; null if not valid. A text may have several codes."""
     mask = None if valid is None else ~valid
+    unique = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    if len(unique) < len(texts):
+        codes = np.array([unique[text] for text in texts], np.int32)[codes]
     return pa.DictionaryArray.from_arrays(
-        pa.array(codes.astype(np.int32), mask=mask), pa.array(texts, pa.string())
+        pa.array(codes.astype(np.int32), mask=mask), pa.array([*unique], pa.string())
     )
 
 

@@ -145,12 +145,12 @@ class UserPartition:
     @cached_property
     def sessions(self) -> pa.Table:
         """The sessions that Zeek's logs report, by the index of their connection."""
-        connections = self.connections
+        connections, names = self.connections, self.names
         columns = {
             "place": pa.array(np.arange(len(connections.user))),
-            "user": dictionary(connections.user, self.names.addresses),
+            "user": dictionary(*names.addresses_of(connections.user, connections.server)),
             "user_port": pa.array(connections.user_port),
-            "server": dictionary(connections.server, self.names.servers),
+            "server": dictionary(connections.server, names.servers),
             "server_port": pa.array(connections.server_port),
             "start_us": pa.array(connections.start_ts),
             "end_us": pa.array(connections.end_ts),

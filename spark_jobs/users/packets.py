@@ -1,6 +1,6 @@
 """Packets of some users, read from Parquet files into the estimators' record in user order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from schemas import PACKETS
 from schemas.arrow_types import ARROW_TYPES
+from schemas.packets import QUIC
+from spark_jobs.capture.users import in_vlan
 from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
@@ -21,10 +23,10 @@ from spark_jobs.compiled.arrays import (
 from spark_jobs.estimators.quic.packets import FORMS, NO_SPIN, QuicPackets, no_quic
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
-from spark_jobs.users.subscribers import split_users
+from spark_jobs.users.subscribers import find_links
 from spark_jobs.warehouse.row_groups import RowGroup, read_columns
 
-ORDER_COLUMNS = ("user", "server", "ts")
+ORDER_COLUMNS = ("user", "address", "vlan", "server", "ts")
 """The columns that are read first: they determine which packets are wanted, and their order."""
 NUMBERS = (
     "frame",
@@ -55,12 +57,26 @@ NOBODY = np.int32(-1)
 
 @dataclass(frozen=True)
 class Names:
-    """The texts for the numbers in a Packets record; addresses: each user's address."""
+    """The texts for the numbers in a Packets record, whose users are access links.
+
+    - users: the user's key of each link
+    - links: the link's key
+    - servers: the server's address. It may have a number for each address of a link.
+    - of_links: the address or prefix of each link, as in packets.user
+    - of_servers: that of each server's number, if links have several
+    - captures: the captures' names
+    """
 
     users: list[str]
-    addresses: list[str]
+    links: list[str]
     servers: list[str]
+    of_links: list[str]
+    of_servers: list[str] | None
     captures: list[str]
+
+    def addresses_of(self, user: np.ndarray, server: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        """Return the address or prefix of each pair of these numbers, as indices into texts."""
+        return (user, self.of_links) if self.of_servers is None else (server, self.of_servers)
 
 
 @dataclass(frozen=True)
@@ -88,36 +104,58 @@ class Span:
 def read_packets(
     groups: Sequence[RowGroup],
     span: Span,
-    wanted_user: Callable[[str], bool] = lambda address: True,
+    is_wanted: Callable[[str, str], bool] = lambda user, link: True,
     leases: pa.Table | None = None,
     rename_users: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
+    moved: Collection[Path] | None = None,
 ) -> tuple[Packets, Names, QuicPackets]:
-    """Return the packets of a span, of the users whose address is wanted, and QUIC's among them.
+    """Return the packets of a span, of the wanted access links, and QUIC's among them.
 
-    leases: rows of that table; they split an address into several users. rename_users: returns a
-    file's rows with the users' names of the wanted day (see periods.py).
+    - is_wanted: decides by the keys of a link's user and of the link
+    - leases: rows of that table, with their homes; they name an address's links (see
+      subscribers.py)
+    - rename_users: returns a file's rows with the users' names of the wanted day (see periods.py)
+    - moved: the files of moved packets, so that these are left out where they are stored. None: no
+      packets were moved.
 
     The files are read twice: first the users and times, then the rest. Each row group's values go
     straight to their places in user order. Beside them, no more than one row group is held in
     memory.
     """
     paths = (group.path for group in groups)
-    table = pa.concat_tables(map(rename_users, read_columns(groups, ORDER_COLUMNS), paths))
-    ts = _values(table["ts"])
-    user, addresses = _dictionary_codes(table["user"])
+    table = pa.concat_tables(
+        map(rename_users, read_columns(groups, ORDER_COLUMNS), paths), promote_options="default"
+    )
+    user, ts, addresses = codes_and_times(table)
     server, servers = _dictionary_codes(table["server"])
-    wanted = np.array([wanted_user(address) for address in addresses], bool)
     if any(group.wanted is not None for group in groups):
         user = np.where(np.concatenate([*map(_in_partitions, groups)]), user, NOBODY)
-    users = addresses
+    address, texts = user, addresses
+    if "address" in table.column_names:
+        own, own_texts = _address_codes(table["address"])
+        address = user.astype(np.int64) * len(own_texts) + own
+        texts = [text for text in addresses for _ in own_texts]
+    if "vlan" in table.column_names:
+        downlink = [_values(rows["downlink"]) for rows in read_columns(groups, ["downlink"])]
+        vlan = table["vlan"].fill_null(0).to_numpy()
+        leased = set() if leases is None else {*leases["address"].to_pylist()}
+        user, addresses = _by_vlan(user, addresses, vlan, np.concatenate(downlink), leased)
+    users, links = addresses, addresses
     if leases is not None and len(leases):
-        is_wanted = (user >= 0) & wanted[user]
-        user = np.where(is_wanted, user, NOBODY)
-        user[is_wanted], users, addresses = split_users(
-            user[is_wanted], ts[is_wanted], addresses, leases
-        )
-        wanted = np.ones(len(users), bool)
+        present = np.flatnonzero(user >= 0)
+        found = find_links(user[present], ts[present], addresses, leases)
+        users, links = found.users, found.names
+        user = np.full(len(user), NOBODY)
+        user[present] = found.link
+        if moved is not None:
+            are_moved = [np.repeat(group.path in moved, group.rows) for group in groups]
+            left = (found.home >= 0) & ~np.concatenate(are_moved)[present]
+            user[present[left]] = NOBODY
+    wanted = np.array([*map(is_wanted, users, links)], bool)
     user = span.wanted_users(user, ts, wanted)
+    server, servers, of_servers, of_links = _for_each_address(
+        user, len(links), server, servers, address, texts
+    )
     first = group_offsets(user, len(users))
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
@@ -132,7 +170,74 @@ def read_packets(
         downlink_bytes_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
         out_of_window=np.zeros(len(order), np.bool_),
     )
-    return packets, Names(users, addresses, servers, captures), _quic_packets(packets, quic)
+    names = Names(users, links, servers, of_links, of_servers, captures)
+    return packets, names, _quic_packets(packets, quic)
+
+
+def _for_each_address(
+    link: np.ndarray,
+    links: int,
+    server: np.ndarray,
+    servers: list[str],
+    address: np.ndarray,
+    texts: list[str],
+) -> tuple[np.ndarray, list[str], list[str] | None, list[str]]:
+    """Return servers, their texts and addresses, and the links' addresses.
+
+    If links have several addresses, a server has a number for each, so that the connections of two
+    addresses of a link stay apart, though the estimators know only links. If none has, the servers
+    stay, and have no addresses. link, address: each packet's, the address as an index into texts.
+    """
+    wanted = np.flatnonzero(link >= 0)
+    of_link = np.zeros(links, np.int64)
+    of_link[link[wanted]] = address[wanted]
+    of_links = [texts[k] for k in of_link.tolist()] if texts else []
+    if (of_link[link[wanted]] == address[wanted]).all():
+        return server, servers, None, of_links
+    count = len(servers)
+    pairs, numbers = np.unique(
+        address[wanted].astype(np.int64) * count + server[wanted], return_inverse=True
+    )
+    server = np.zeros(len(server), np.int32)
+    server[wanted] = numbers
+    names = [servers[k] for k in (pairs % count).tolist()]
+    return server, names, [texts[k] for k in (pairs // count).tolist()], of_links
+
+
+def _by_vlan(
+    user: np.ndarray, users: list[str], vlan: np.ndarray, downlink: np.ndarray, leased: set[str]
+) -> tuple[np.ndarray, list[str]]:
+    """Return packets' users, and their keys, with one for each VLAN of a user.
+
+    VLANs separate users only if two of them have packets in both directions: a mirror may put each
+    direction into a VLAN of its own. Packets of other VLANs are the first of these users'. vlan:
+    uint32[packets]; 0: none. leased: users of whom RADIUS says whose they are.
+    """
+    present = np.flatnonzero(user >= 0)
+    codes = user[present].astype(np.int64) << 24 | vlan[present]
+    pairs, pair = np.unique(codes, return_inverse=True)
+    both = np.ones(len(pairs), bool)
+    for way in (False, True):
+        both &= np.bincount(pair[downlink[present] == way], minlength=len(pairs)) > 0
+    owner = pairs >> 24
+    both &= ~np.array([text in leased for text in users], bool)[owner]
+    separate = both & (np.bincount(owner[both], minlength=len(users)) > 1)[owner]
+    own = np.flatnonzero(separate)
+    if not len(own):
+        return user, users
+    number = np.arange(len(users))
+    number[owner[own[::-1]]] = len(users) + np.arange(len(own))[::-1]  # the first one counts
+    of_pair = number[owner]
+    of_pair[own] = len(users) + np.arange(len(own))
+    out = np.full(len(user), NOBODY)
+    out[present] = of_pair[pair]
+    keys = [in_vlan(users[k >> 24], k & 0xFFFFFF) for k in pairs[own].tolist()]
+    return out, [*users, *keys]
+
+
+def _address_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode("encode")
+    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
 def _wanted_row_groups(
@@ -191,7 +296,7 @@ def _read_columns(
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
     quic: list[tuple[np.ndarray, pa.Table]] = []
-    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *PACKETS.sparse)
+    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *QUIC)
     names = dict.fromkeys(own)
     for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
@@ -209,7 +314,7 @@ def _read_columns(
         if "quic_form" in table.column_names and table["quic_form"].null_count < len(table):
             rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
             if len(rows):
-                quic.append((target[rows], table.select(PACKETS.sparse).take(rows)))
+                quic.append((target[rows], table.select(QUIC).take(rows)))
     return columns | {"sack_edges": np.concatenate(edges)}, quic
 
 
@@ -239,6 +344,12 @@ def _quic_packets(packets: Packets, quic: Sequence[tuple[np.ndarray, pa.Table]])
         dcid=values("quic_dcid", np.uint32),
         scid=values("quic_scid", np.uint32),
     )
+
+
+def codes_and_times(packets: pa.Table) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return each packet's user, as an index into texts, its time (int64, µs), and the texts."""
+    user, users = _dictionary_codes(packets["user"])
+    return user, _values(packets["ts"]), users
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:

@@ -59,8 +59,8 @@ class CaptureFacts(Facts):
     - format: the format of its rows (see capture/stamp.py); None if it is not known
     - content: the hash of the uncompressed file
     - frames, skipped: records read from the file, and how many of them gave no row, by reason
-    - packets, rows, values: rows published in packets; in all tables; and values in them that are
-      not null
+    - packets, ipv6_packets: rows published in packets; those of IPv6
+    - rows, values: rows published in all tables; values in them that are not null
     - first_us, last_us: times of its first and last packet (µs since 1970)
     - dates: the days of which it has packets
     - duplicate_of: the capture that has its packets and took its place
@@ -76,6 +76,7 @@ class CaptureFacts(Facts):
     frames: int = 0
     skipped: dict[str, int] = {}
     packets: int = 0
+    ipv6_packets: int = 0
     rows: int = 0
     values: int = 0
     first_us: int | None = None
@@ -99,6 +100,7 @@ class CaptureFacts(Facts):
         return self.replace(
             stamp=None,
             packets=0,
+            ipv6_packets=0,
             rows=0,
             values=0,
             dates=[],
@@ -113,6 +115,7 @@ class CaptureFacts(Facts):
             "front_end": self.front_end,
             "frames": self.frames,
             "packets": self.packets,
+            "ipv6_packets": self.ipv6_packets,
             "rows": self.rows,
             "skipped": list(self.skipped.items()),
             "bytes": self.size,

@@ -25,7 +25,7 @@ from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.networks import Network, Subscribers
 from spark_jobs.users.packets import Span, read_packets
 from spark_jobs.warehouse.row_groups import row_groups
 from spark_jobs.warehouse.store import Warehouse
@@ -414,7 +414,7 @@ def test_disorder_everywhere_takes_bounded_time(tmp_path):
 
 def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[dict], dict]:
     """Ingest a capture; returns its connections and the counts of skipped packets."""
-    mobiles = network.model_copy(update={"subscribers": [ip_network("10.64.0.0/14")]})
+    mobiles = network.model_copy(update={"subscribers": [Subscribers(prefix="10.64.0.0/14")]})
     result = ingest_capture(warehouse, mobiles, path)
     assert result.error is None
     publish_flows(warehouse, [(mobiles, day) for day in result.dates])

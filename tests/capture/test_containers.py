@@ -165,6 +165,7 @@ def test_pcapng_interfaces_differ_in_link_type_and_resolution(expected):
         enhanced(Frame(cooked.frame(sll.data)), on=2, ticks=sll.ts // 1000),
         *(enhanced(frame, on=0) for frame in rest),
     ]
+    expected[1]["vlan"] = ethernet.vlan
     assert read(b"".join(file)).rows == expected
 
 

@@ -126,7 +126,8 @@ def named(carrier: Carrier) -> str:
 @pytest.mark.parametrize("carrier", CARRIERS, ids=named)
 def test_a_packet_gives_the_same_row_in_every_carrier(read, carrier):
     found = read(carrier.frame(SYN), carrier.frame(DATA), link_type=carrier.link_type)
-    assert found.rows == [SYN_ROW, DATA_ROW]
+    in_vlan = {"vlan": carrier.vlan}
+    assert found.rows == [SYN_ROW | in_vlan, DATA_ROW | in_vlan]
     assert found.skipped == {}
 
 
@@ -160,7 +161,7 @@ def test_every_snap_length_from_the_tcp_header_on_loses_nothing_but_options(read
         cut = set() if snap >= headers + 32 else {*OPTION_COLUMNS, "options_cut"}
         assert row["options_cut"] == (True if cut else None)
         assert {k: v for k, v in row.items() if k not in cut} == {
-            k: v for k, v in DATA_ROW.items() if k not in cut
+            k: v for k, v in (DATA_ROW | {"vlan": carrier.vlan}).items() if k not in cut
         }
 
 
@@ -234,7 +235,7 @@ def test_a_capture_cut_before_the_tcp_header_ends_is_counted(read, carrier):
     assert ports == {(40000, 80)}
     for row in found.rows:
         row |= {"user_port": 40000, "server_port": 80}
-        assert row == DATA_ROW | NO_TCP
+        assert row == DATA_ROW | NO_TCP | {"vlan": carrier.vlan}
 
 
 @pytest.mark.parametrize("carrier", CARRIERS, ids=named)

@@ -9,16 +9,21 @@ import pytest
 from spark_jobs.capture.address_text import format_address, parse_address
 from spark_jobs.capture.addresses import split_halves
 from spark_jobs.capture.network_lookup import NO_NETWORK, NetworkLookup
+from spark_jobs.networks import Subscribers
 from tests.helpers.embedded_addresses import FAR_USER, embedded, teredo
 
 OWN, FAR = "10.64.0.0/14", "203.0.113.0/24"
 
 
+def lookup(*subscribers: list[str], nat64: tuple[str, ...] = ()) -> NetworkLookup:
+    networks = [[Subscribers(prefix=prefix) for prefix in of_one] for of_one in subscribers]
+    return NetworkLookup(networks, tuple(map(ip_network, nat64)))
+
+
 def owner(address: str, *subscribers: list[str], nat64: tuple[str, ...] = ()) -> tuple[int, str]:
     """Return the network's place, and the embedded IPv4 address by which it was found."""
-    networks = [tuple(map(ip_network, prefixes)) for prefixes in subscribers or ([OWN], [FAR])]
-    owners = NetworkLookup(networks, tuple(map(ip_network, nat64)))
-    (network,), (ipv4,) = owners.find(split_halves([parse_address(address)]))
+    owners = lookup(*(subscribers or ([OWN], [FAR])), nat64=nat64)
+    (network,), (ipv4,), *_ = owners.find(split_halves([parse_address(address)]))
     return int(network), format_address(bytes(8) + int(ipv4).to_bytes(8, "big")) if ipv4 else ""
 
 
@@ -95,7 +100,6 @@ def test_many_addresses_are_looked_up_at_once():
     addresses = [
         parse_address(text) for text in (FAR_USER, "192.0.2.1", "10.64.0.9", EMBEDDING["6to4"])
     ]
-    owners = NetworkLookup([(ip_network(OWN),), (ip_network(FAR),)])
-    networks, ipv4 = owners.find(split_halves(addresses))
+    networks, ipv4, *_ = lookup([OWN], [FAR]).find(split_halves(addresses))
     assert networks.tolist() == [1, NO_NETWORK, 0, 1]
     assert np.flatnonzero(ipv4).tolist() == [3]

@@ -16,13 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.zeek import MONITOR_LOG, PACKET_LOG, Log
-from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
+from spark_jobs.capture import FrontEnd, untrusted, zeek_kinds, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
 from spark_jobs.capture.operator_logs import read_operator_log
 from spark_jobs.capture.reader import ReadStats, read_capture
-from spark_jobs.capture.users import UserKeys
-from spark_jobs.capture.zeek_lines import is_zeek_log, log_kind
+from spark_jobs.capture.zeek_kinds import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
@@ -31,6 +30,7 @@ from tests.helpers.capture_files import pcap, pcapng, timed
 from tests.helpers.damage import damaged
 from tests.helpers.hostile_texts import HOSTILE, KINDS, PACKET, ROWS, TEXTS, in_json, in_tsv
 from tests.helpers.layers import DATA, SYN
+from tests.helpers.user_names import keys_of
 
 PREFIXES = subscriber_prefixes([ip_network("10.64.0.0/14")])
 TEXTS |= {"conn_state", "result", "proto", "service", "method", "uid", "id.orig_h", "id.resp_h"}
@@ -44,7 +44,7 @@ def rows_of(kind: Log) -> Callable[[Path], object]:
         )
 
     def read(path: Path) -> int:
-        keys = UserKeys("n", b"k" * 32)
+        keys = keys_of("10.64.0.0/14", secret=b"k" * 32)
         found = read_operator_log.__wrapped__(path, kind, PREFIXES, ReadStats(), "c", 4, keys)
         return sum(map(len, found))
 
@@ -149,7 +149,8 @@ def test_a_log_that_no_parser_takes_is_found_and_named(warehouse, network, tmp_p
     def broken(*_: object) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(zeek_lines, "_head", broken)
+    monkeypatch.setattr(zeek_kinds, "head_of", broken)
+    monkeypatch.setattr(zeek_lines, "head_of", broken)
     assert find_captures(tmp_path).files == [path]
     result = ingest_capture(warehouse, network, path)
     place = f"{Path(__file__).name}:{broken.__code__.co_firstlineno + 1}"

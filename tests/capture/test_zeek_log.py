@@ -19,10 +19,10 @@ from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.front_end import choose_front_end, subscribers_script
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats, read_capture
-from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
+from tests.helpers.user_names import keys_of
 from tests.helpers.zeek_logs import NAMES, log, minimal_rows, site_log
 
 POOL = "10.64.0.0/14"
@@ -84,11 +84,11 @@ def prefixes() -> np.ndarray:
 
 def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, ReadStats]:
     """All rows in the file's order."""
-    reading = ReadStats()
+    reading, keys = ReadStats(), keys_of(POOL, "2001:db8::/32")
     tables = [
         table
         for run in mark_quic(reader(path, prefixes(), reading, **options), reading)
-        for _, table in packet_tables(run, "c", 1, UserKeys("n").names_of_all(run.addresses))
+        for _, table in packet_tables(run, "c", 1, keys.names_of_all(run.addresses))
     ]
     if not tables:
         return pa.table({"frame": pa.array([], pa.int64())}), reading

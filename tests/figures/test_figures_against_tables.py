@@ -655,7 +655,7 @@ def test_captures_are_of_the_log(pages):
     def packets(log):
         return log["packets"].sum()
 
-    agree(log, ALL_HOURS, packets, pages.printed("quality", cell=2, columns=6))
+    agree(log, ALL_HOURS, packets, pages.printed("quality", cell=2, columns=7))
     agree(log, days, packets, pages.chart("Data quality: captures", "packets", *days))
     kept = pages.chart("Data quality: frames", "frames", "fate", "network")
     agree(log, ALL_HOURS, packets, kept["kept as packets"])

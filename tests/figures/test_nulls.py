@@ -29,7 +29,8 @@ BY_TYPE = {
 }  # fmt: skip
 VALUES = {
     "initiator": "mobile", "directions_seen": "both", "side": "access", "user": "10.64.0.1",
-    "server": "192.0.2.1", "begin_seen": True, "single": True, "request_response": True,
+    "link": "10.64.0.1", "server": "192.0.2.1", "begin_seen": True, "single": True,
+    "request_response": True,
     "payload_bytes_down": 200_000, "data_packets_down": 150, "goodput": 1e5, "parallel": 2,
     "max_ip_len": 1500, "max_window": 65_535, "retransmissions": 2, "limited_by": "channel",
     "setup_class": "optimal", "mss_class": "high", "window_class": "high", "cause": "fast",

@@ -15,8 +15,8 @@ from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.fragments import join_fragments
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, read_capture
-from spark_jobs.capture.users import UserKeys
 from spark_jobs.warehouse.files import with_columns
+from tests.helpers.user_names import keys_of
 
 SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48", "2001:db8:a0::/44")
 EVERYONE = ("0.0.0.0/0", "::/0")
@@ -71,12 +71,12 @@ def table_of(
 ) -> tuple[pa.Table | None, ReadStats]:
     """The packets table of a capture file, fragments joined, in order of frame, uplink first."""
     prefixes = subscriber_prefixes([ip_network(text) for text in subscribers])
-    reading = ReadStats()
+    reading, keys = ReadStats(), keys_of(*subscribers)
     runs = reader(path, prefixes, reading, batch_packets)
     tables = [
         with_columns(table, PACKETS, PACKETS.arrow.names).cast(PACKETS.arrow)
         for run in join_fragments(mark_quic(runs, reading), reading)
-        for _, table in packet_tables(run, path.name, 3, UserKeys("n").names_of_all(run.addresses))
+        for _, table in packet_tables(run, path.name, 3, keys.names_of_all(run.addresses))
     ]
     if not tables:
         return None, reading

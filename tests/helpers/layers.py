@@ -73,6 +73,7 @@ class Carrier:
     name: str
     link_type: int
     before: bytes
+    vlan: int | None = None
 
     def frame(self, ip: bytes) -> bytes:
         return self.before + ip
@@ -111,29 +112,41 @@ CARRIERS = [
     Carrier("raw, as OpenBSD numbers it", 14, b""),
     Carrier("raw IPv4", 228, b""),
     Carrier("Ethernet", 1, _ether()),
-    Carrier("VLAN", 1, _ether(Dot1Q(vlan=7))),
-    Carrier("QinQ", 1, _ether(Dot1AD(vlan=2), Dot1Q(vlan=7))),
-    Carrier("three VLAN tags", 1, _ether(Dot1Q(vlan=2), Dot1Q(vlan=3), Dot1Q(vlan=4))),
+    Carrier("VLAN", 1, _ether(Dot1Q(vlan=7)), vlan=7),
+    Carrier("QinQ", 1, _ether(Dot1AD(vlan=2), Dot1Q(vlan=7)), vlan=2 * 4096 + 7),
+    Carrier(
+        "three VLAN tags", 1, _ether(Dot1Q(vlan=2), Dot1Q(vlan=3), Dot1Q(vlan=4)), vlan=3 * 4096 + 4
+    ),
     Carrier("VN-Tag", 1, _tagged(VN_TAG)),
-    Carrier("VN-Tag before a VLAN", 1, _tagged(VN_TAG, VLAN)),
-    Carrier("VN-Tag behind a VLAN", 1, _tagged(VLAN, VN_TAG)),
+    Carrier("VN-Tag before a VLAN", 1, _tagged(VN_TAG, VLAN), vlan=7),
+    Carrier("VN-Tag behind a VLAN", 1, _tagged(VLAN, VN_TAG), vlan=7),
     Carrier("provider backbone bridges", 1, _tagged(B_TAG, I_TAG)),
     Carrier("provider backbone bridges, without B-TAG", 1, _tagged(I_TAG)),
-    Carrier("provider backbone bridges, QinQ inside", 1, _tagged(B_TAG, I_TAG, B_TAG, VLAN)),
+    Carrier(
+        "provider backbone bridges, QinQ inside",
+        1,
+        _tagged(B_TAG, I_TAG, B_TAG, VLAN),
+        vlan=2 * 4096 + 7,
+    ),
     Carrier("VN-Tag, MPLS", 1, _tagged(VN_TAG, then=0x8847) + bytes(_label(1))),
     Carrier("MPLS", 1, _ether(_label(1))),
     Carrier("MPLS, three labels", 1, _ether(_label(0), _label(0), _label(1))),
-    Carrier("MPLS in a VLAN", 1, _ether(Dot1Q(vlan=7), _label(1))),
+    Carrier("MPLS in a VLAN", 1, _ether(Dot1Q(vlan=7), _label(1)), vlan=7),
     Carrier("pseudowire", 1, _ether(_label(0), _label(1), EoMCW(seq=5), Ether(**MACS))),
     Carrier("pseudowire with VLAN", 1, _ether(_label(1), EoMCW(), Ether(**MACS), Dot1Q(vlan=7))),
     Carrier("PPPoE", 1, _ether(PPPoE(sessionid=3, len=62), PPP(proto=0x21))),
     Carrier(
-        "PPPoE in a VLAN", 1, _ether(Dot1Q(vlan=7), PPPoE(sessionid=3, len=62), PPP(proto=0x21))
+        "PPPoE in a VLAN",
+        1,
+        _ether(Dot1Q(vlan=7), PPPoE(sessionid=3, len=62), PPP(proto=0x21)),
+        vlan=7,
     ),
     Carrier("802.2 SNAP", 1, bytes(Dot3(**MACS, len=68) / LLC() / SNAP(code=0x800))),
     Carrier("FDDI", 10, FDDI_HEADER + bytes(LLC() / SNAP(code=0x800))),
     Carrier("Linux cooked", 113, bytes(CookedLinux(proto=0x800))),
-    Carrier("Linux cooked, VLAN", 113, bytes(CookedLinux(proto=0x8100) / Dot1Q(type=0x800))),
+    Carrier(
+        "Linux cooked, VLAN", 113, bytes(CookedLinux(proto=0x8100) / Dot1Q(type=0x800)), vlan=1
+    ),
     Carrier("Linux cooked v2", 276, bytes(CookedLinuxV2(proto=0x800))),
     Carrier("NULL, little-endian", 0, bytes.fromhex("02000000")),
     Carrier("NULL, big-endian", 0, bytes.fromhex("00000002")),

@@ -68,7 +68,10 @@ def input_rows(example: Example) -> Example:
             else:
                 first = values.pop("user", 1) - 1
                 chosen = range(first, first + values.pop("users", 1))
-                owners = [{"user": f"user{n}", "flow_id": next(numbers)} for n in chosen]
+                owners = [
+                    {"user": f"user{n}", "link": f"user{n}", "flow_id": next(numbers)}
+                    for n in chosen
+                ]
             made = [with_dates(picked(DEFAULTS | owner, names) | values) for owner in owners]
             if table is FLOWS:
                 connections.append(made)

@@ -170,7 +170,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         downlink_bytes_before=downlink_bytes_before(downlink, ip_len),
         out_of_window=np.zeros(len(rows), bool),
     )
-    return record, Names(users, users, servers, ["net"])
+    return record, Names(users, users, servers, users, None, ["net"])
 
 
 def partition(

@@ -24,7 +24,7 @@ SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
 def subscribers(capture: Path, network: Network) -> set[str]:
     """Return the addresses of the subscribers in a capture."""
     found: set[str] = set()
-    for read in read_capture(capture, subscriber_prefixes(network.subscribers), ReadStats()):
+    for read in read_capture(capture, subscriber_prefixes(network.prefixes), ReadStats()):
         found.update(read.addresses.texts(np.unique(read.rows["user"])))
     return found
 

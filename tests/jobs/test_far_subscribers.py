@@ -12,7 +12,7 @@ from conftest import NOON, ask, read_user
 
 import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
-from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, user_keys
+from spark_jobs.capture.users import SECRET_VARIABLE, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
@@ -24,6 +24,7 @@ from tests.helpers.command import giscope as run
 from tests.helpers.embedded_addresses import embedded, teredo
 from tests.helpers.far_subscribers import A4, A6, B4, B6, FILE, SERVER4, SERVER6, frames
 from tests.helpers.subscribers_found import SECRET, Finder
+from tests.helpers.user_names import keys_of
 from tests.helpers.zeek_logs import log, site_log
 
 WITHIN_AA = """
@@ -256,7 +257,7 @@ def test_far_ends_change_pseudonym_with_the_key_periods_of_their_network(
 def test_pseudonyms_of_a_network_no_longer_in_the_file_stay():
     """The own network has key periods, too."""
     day, next_day = date(2004, 3, 2), date(2004, 3, 3)
-    own, far = (UserKeys(name, SECRET, key_period="day") for name in ("aa", "bb"))
+    own, far = (keys_of(network=name, secret=SECRET, key_period="day") for name in ("aa", "bb"))
     name = far.for_day(day).key_of_address(B4)
     assert own.for_day(day).translate([name], own.for_day(next_day), far_ends=True) == [name]
     with pytest.raises(

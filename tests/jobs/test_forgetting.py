@@ -36,7 +36,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
-from spark_jobs.networks import load_networks
+from spark_jobs.networks import Subscribers, load_networks
 from spark_jobs.removal import search
 from spark_jobs.removal.find_users import search_for_users
 from spark_jobs.removal.search import CATALOG as IN_CATALOG
@@ -497,7 +497,7 @@ def separate_networks(networks):
     text = NETWORKS_FILE.read_text()
     aa, bb = networks["aa-gprs"], networks["bb-gprs"]
     assert '"10.64.0.0/14"' in text
-    prefix = type(aa.subscribers[0])("10.128.0.0/16")
+    prefix = Subscribers(prefix="10.128.0.0/16")
     return aa, bb.model_copy(update={"subscribers": (prefix,)})
 
 
@@ -746,7 +746,7 @@ def test_a_user_is_removed_from_an_object_store_and_the_search_reads_it(networks
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
     flows_job.bring_up_to_date(warehouse, [network])
     found = search_names(warehouse, [user])
-    assert {one.column for one in found.found} == {"user"}
+    assert {one.column for one in found.found} == {"user", "link"}
     assert found.files == len(list(root.walk()))
     assert remove_data.forget(warehouse, network, [user]) == 2
     assert search_for_users(warehouse, network, [user]).problems == []

@@ -19,7 +19,7 @@ import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.capture.removal_filter import KEY_COLUMNS
-from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, packed_keys, user_keys
+from spark_jobs.capture.users import SECRET_VARIABLE, packed_keys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
@@ -30,6 +30,7 @@ from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.sessions import conn, download, request
 from tests.helpers.subscribers_found import OTHER, SECRET, subscribers
+from tests.helpers.user_names import keys_of
 from tests.helpers.zeek_logs import package_log, site_log
 from tests.programs.many_days import moved
 
@@ -53,7 +54,7 @@ def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Tabl
     flow_id, which is made of them."""
     rows = read_rows(table, warehouse.files(table, network.name, day))
     keys, lasting = user_keys(network).for_day(day), user_keys(with_period(network, None))
-    for name in {*KEY_COLUMNS, "session"} & set(rows.column_names):
+    for name in {*KEY_COLUMNS, "session", "link"} & set(rows.column_names):
         texts = rows[name].to_pylist()
         called = keys.translate([text or "" for text in texts], lasting)
         at = rows.column_names.index(name)
@@ -75,7 +76,7 @@ def across(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def logs_of(capture: Path, network: Network, folder: Path) -> list[Path]:
     """Write RADIUS messages about some of its subscribers, before midnight and after, and Zeek's
-    log of a connection across midnight."""
+    log of a connection across midnight. Two subscribers have two links each."""
     mine = sorted(subscribers(capture, network))[::2]
     messages = [
         {
@@ -84,7 +85,7 @@ def logs_of(capture: Path, network: Network, folder: Path) -> list[Path]:
             "status": status,
             "session": f"s{n}",
             "address": address,
-            "subscriber": f"0010112345{n:05d}",
+            "subscriber": f"0010112345{n // 2 if n < 4 else n:05d}",
         }
         for i, status in ((-600, "1"), (-1, "3"), (40, "2"))
         for n, address in enumerate(mine)
@@ -131,7 +132,7 @@ def test_the_capture_has_connections_across_midnight(both):
 def test_no_pseudonym_appears_on_two_days(both):
     (lasting, network), (by_day, other) = both
     for table in (PACKETS, ACCOUNTING, LEASES, *ROWS):
-        for name in {"user", "address", "subscriber", "session"} & set(table.arrow.names):
+        for name in {"user", "link", "address", "subscriber", "session"} & set(table.arrow.names):
             called = [
                 set(read_rows(table, by_day.files(table, other.name, day))[name].to_pylist())
                 for day in DAYS
@@ -225,14 +226,14 @@ def test_a_warehouse_keeps_its_key_period(both, across):
 
 @pytest.mark.parametrize("address", ["10.64.0.1", "2001:db8::1"])
 def test_pseudonyms_of_a_key_period(address):
-    keys = UserKeys("a", SECRET, key_period="month")
+    keys = keys_of(secret=SECRET, key_period="month")
     days = [date(2004, 1, 31), date(2004, 2, 1), date(2004, 2, 29)]
     names = [keys.for_day(day).key_of_address(address) for day in days]
     assert names[0] != names[1] == names[2]
     assert all(re.fullmatch("(v6:)?[a-z2-7]{26}", name) for name in names)
     assert (":" in names[0]) == (":" in address)
     assert keys.for_day(days[0]).translate(names[:1], keys.for_day(days[1])) == names[1:2]
-    lasting = UserKeys("a", SECRET)
+    lasting = keys_of(secret=SECRET)
     assert keys.for_day(days[0]).translate(names[:1], lasting) == [lasting.key_of_address(address)]
     assert {
         keys.for_day(day).partition(name, 1000) for day, name in zip(days, names, strict=True)
@@ -241,7 +242,7 @@ def test_pseudonyms_of_a_key_period(address):
     others = ["198.51.100.1", "2001:db8::5", ""]
     assert keys.for_day(days[0]).translate(others, keys.for_day(days[1])) == others
     with pytest.raises(UserError, match="a: the pseudonyms of 2004-01 were made with another key"):
-        UserKeys("a", OTHER, key_period="month").for_day(days[0]).translate(
+        keys_of(secret=OTHER, key_period="month").for_day(days[0]).translate(
             names[:1], keys.for_day(days[1])
         )
 
@@ -262,7 +263,7 @@ def test_the_pseudonym_command_asks_for_the_day(tmp_path):
     file = tmp_path / "networks.toml"
     file.write_text(text.replace("[[network]]", '[[network]]\nkey_period = "month"', 1))
     (network, *_) = load_networks(file).values()
-    address = str(ip_network(network.subscribers[0])[1])
+    address = str(ip_network(network.prefixes[0])[1])
     command = ["pseudonym", "--networks", file, "--network", network.name, "--address", address]
     giscope = Path(sys.executable).with_name("giscope")
 

@@ -120,7 +120,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
         flow_id = next(ids)
         when = {"flow_id": flow_id, "start_ts": start, "end_ts": end}
-        flows.append(usual | odd_flow(n) | when | {"user": user})
+        flows.append(usual | odd_flow(n) | when | {"user": user, "link": user})
         if n % 3:
             row = dict.fromkeys(CHANNEL_RATES.arrow.names) | when
             rates.append(row | {"user": user, "rate": 2.0**n * (n != 4), "ip_bytes": n})
@@ -132,7 +132,12 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         row = dict.fromkeys(QUIC_FLOWS.arrow.names) | QUIC | when
         quic.append(
             row
-            | {"user": user, "begin_seen": n % 3 > 0, "ip_bytes_down": (None, 0, 1 << n)[n % 3]}
+            | {
+                "user": user,
+                "link": user,
+                "begin_seen": n % 3 > 0,
+                "ip_bytes_down": (None, 0, 1 << n)[n % 3],
+            }
             | {"setup_class": (None, "optimal")[n % 2], "setup_delay": (None, 0.0, 2.0**n)[n % 3]}
             | {"spin": (None, "spins", "constant")[n % 3], "spin_rtt_median": (None, 0.1)[n % 2]}
         )
@@ -169,6 +174,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
         if n % 2:
             row = dict.fromkeys(LINKS.arrow.names) | {
                 "user": user,
+                "link": user,
                 "rtt_min": 0.01,
                 "rtt_max": (None, 0.0, 10.0)[n % 3],
                 "queue_s": (0.0, None, None, 4.0)[n % 4],

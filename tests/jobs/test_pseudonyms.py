@@ -17,7 +17,6 @@ from spark_jobs.capture.prefix_preserving import anonymize
 from spark_jobs.capture.users import (
     FILE_VARIABLE,
     SECRET_VARIABLE,
-    UserKeys,
     packed_keys,
     user_keys,
 )
@@ -27,6 +26,7 @@ from spark_jobs.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.command import giscope as run
 from tests.helpers.subscribers_found import OTHER, SECRET, Finder, parts_of, subscribers
+from tests.helpers.user_names import keys_of
 
 
 @pytest.fixture(scope="module")
@@ -102,18 +102,18 @@ def test_the_pseudonym_command_finds_a_subscriber_with_the_key(
 
 
 def test_pseudonyms_depend_on_the_key_and_the_network():
-    keys = UserKeys("a", SECRET)
+    keys = keys_of(secret=SECRET)
     assert re.fullmatch("[a-z2-7]{16}", keys.key_of_address("10.64.0.1"))
     assert keys.key_of_address("10.64.0.1") == keys.key_of_address("::ffff:10.64.0.1")
     others = {
-        UserKeys("a", OTHER).key_of_address("10.64.0.1"),
-        UserKeys("b", SECRET).key_of_address("10.64.0.1"),
+        keys_of(secret=OTHER).key_of_address("10.64.0.1"),
+        keys_of(network="b", secret=SECRET).key_of_address("10.64.0.1"),
         keys.key_of_address("10.64.0.2"),
         keys.key_of_identity("10.64.0.1"),
     }
     assert len(others | {keys.key_of_address("10.64.0.1")}) == 5
     assert "secret" not in repr(keys)
-    assert UserKeys("a").key_of_address("2001:db8::0:1") == "2001:db8::1"
+    assert keys_of().key_of_address("2001:db8::0:1") == "2001:db8::1"
 
 
 def test_a_container_reads_the_key_from_its_secrets(tmp_path, monkeypatch):
@@ -197,8 +197,8 @@ def test_two_subscribers_with_the_same_pseudonym_are_refused(monkeypatch):
     table = AddressTable(subscriber_prefixes([ip_network("2001:db8::/32")]), 300)
     numbers = np.array([table.add(0x20010DB8 << 32, low) for low in range(300)])
     with pytest.raises(UserError, match="a: two addresses have the same pseudonym"):
-        UserKeys("a", SECRET).names(table, numbers)
-    assert len(set(UserKeys("a", SECRET).names(table, numbers[:2]))) == 2
+        keys_of(secret=SECRET).names(table, numbers)
+    assert len(set(keys_of(secret=SECRET).names(table, numbers[:2]))) == 2
 
 
 SAMPLE_KEY = bytes.fromhex("1522178d33a4cf80130a5b1649907d10d8988f8379796527 62574c2d2a842202")
@@ -247,9 +247,8 @@ def test_prefix_pseudonyms_keep_common_prefixes_of_addresses(few_captures, netwo
     assert len(set(called)) == len(mine)
     for n in range(1, len(mine)):
         assert common_bits(mine[0], mine[n]) == common_bits(called[0], called[n])
-    assert UserKeys("other", SECRET, True).key_of_address(mine[0]) != UserKeys(
-        "a", SECRET, True
-    ).key_of_address(mine[0])
+    of_others = keys_of(network="other", secret=SECRET, keep_prefixes=True)
+    assert of_others.key_of_address(mine[0]) != called[0]
     warehouse = Warehouse(tmp_path / "w")
     ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
     users = ask(warehouse, 'select distinct "user" from packets').fetchall()
@@ -289,8 +288,9 @@ def test_servers_are_hashed_or_cut_as_the_networks_file_says(
 def test_a_pseudonym_shows_the_ip_version():
     """IPv6 headers are longer: the number of packets in a merged one depends on it."""
     for kind in ("kept", "hashed"):
-        keys = UserKeys("a", SECRET, servers=kind)
-        assert re.fullmatch("v6:[a-z2-7]{16}", keys.key_of_address("2001:db8::1"))
+        keys = keys_of("10.0.0.0/8", secret=SECRET, servers=kind)
+        found = keys_of(secret=SECRET).key_of_address("2001:db8::1")
+        assert re.fullmatch("v6:[a-z2-7]{16}", found)
         table = AddressTable(subscriber_prefixes([ip_network("10.0.0.0/8")]), 300)
         number = table.add(0x20010DB8 << 32, 1)
         (server,) = keys.names(table, np.array([number]))

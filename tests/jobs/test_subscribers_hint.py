@@ -8,6 +8,7 @@ from conftest import CAPTURES, ask
 
 from spark_jobs.capture.subscribers_hint import _likely_prefix
 from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import Subscribers
 from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/off-peak.pcap.zst"
@@ -15,7 +16,7 @@ CAPTURE = CAPTURES / "aa-gprs/off-peak.pcap.zst"
 
 def test_a_wrong_prefix_gets_the_one_that_the_lab_uses(tmp_path, network):
     """The lab's mobiles have addresses in all of 10.64.0.0/14. Nothing of them is stored."""
-    wrong = network.model_copy(update={"subscribers": (ip_network("192.168.0.0/16"),)})
+    wrong = network.model_copy(update={"subscribers": (Subscribers(prefix="192.168.0.0/16"),)})
     warehouse = Warehouse(tmp_path)
     outcome = ingest_capture(warehouse, wrong, CAPTURE)
     assert outcome.notes == [

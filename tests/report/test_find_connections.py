@@ -316,7 +316,8 @@ def test_a_subscriber_is_found_by_the_address_that_a_lease_gave(demo, tmp_path, 
         )
     ]
     address = keys.key_of_address("10.64.0.9")
-    lease = {"user_partition": 0, "address": address, "subscriber": keys.key_of_identity("anna")}
+    anna = keys.key_of_identity("anna")
+    lease = {"user_partition": 0, "address": address, "subscriber": anna, "link": anna}
     leases = [lease | {"start_ts": at - hour, "end_ts": at + hour}]
     publish(warehouse, network.name, DAY, {FLOWS: flows, LEASES: leases})
     for search in (

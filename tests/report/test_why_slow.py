@@ -175,7 +175,7 @@ def test_values_of_two_users_are_not_shown(demo, warehouse, network, tmp_path):
     tables = {
         FLOWS: [one | {"start_ts": at(-2), "end_ts": at(-1)} for one in flows],
         RTO_VALUES: [rto_value | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
-        LINKS: [link | {"user": f"u{n}", "rtt_min": 1.0} for n in range(2)],
+        LINKS: [link | {"user": f"u{n}", "link": f"u{n}", "rtt_min": 1.0} for n in range(2)],
         STALLS: [stall],
     }
     publish_network(warehouse, network)

@@ -231,7 +231,8 @@ def without_addresses(written: Written) -> Written:
 
 def a_lease(day: date) -> pa.Table:
     start = datetime.combine(day, datetime.min.time(), UTC)
-    whose = {"user_partition": 0, "subscriber": f"s{day.day}", "address": f"10.0.0.{day.day}"}
+    name = f"s{day.day}"
+    whose = {"user_partition": 0, "subscriber": name, "link": name, "address": f"10.0.0.{day.day}"}
     return pa.Table.from_pylist([whose | {"start_ts": start, "end_ts": start}], LEASES.arrow)
 
 

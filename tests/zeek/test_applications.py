@@ -15,7 +15,8 @@ import spark_jobs.jobs.ingest as ingest_job
 from schemas.accounting import STATUSES
 from schemas.zeek import LOGS
 from spark_jobs.capture.reader import ReadStats
-from spark_jobs.capture.zeek_lines import log_kind, read_log_rows
+from spark_jobs.capture.zeek_kinds import log_kind
+from spark_jobs.capture.zeek_lines import read_log_rows
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.zeek_program import SCRIPTS
 

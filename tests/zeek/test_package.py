@@ -146,10 +146,47 @@ def test_accounting_script_skips_malformed_attributes(tmp_path):
     ]
     lines = accounting_log(tmp_path, timed(messages)).read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    assert [(row[2], row[4], row[5]) for row in rows] == [
+    assert [(row[2], row[4], row[6]) for row in rows] == [
         ("0", "10.64.0.1", "anna"),
         ("0", "10.64.0.2", "bert"),
         ("1", "10.64.0.2", "ewa"),
+    ]
+
+
+@pytest.mark.usefixtures("zeek")
+def test_accounting_script_logs_prefixes_and_what_joins_sessions(tmp_path):
+    """Prefixes as RFC 3162, 2.3, writes them: a reserved byte, the length, bytes that may be left
+    out if they are 0. Of other lengths there are none."""
+    kinds = {"framed": 97, "delegated": 123, "multi-session": 50}
+    prefixes = [
+        attribute(kinds["framed"], bytes([0, 64]) + bytes.fromhex("20010db800640001")),
+        attribute(kinds["framed"], bytes([0, 60]) + bytes.fromhex("20010db80064001000000000")),
+        attribute(kinds["delegated"], bytes([0, 56]) + bytes.fromhex("20010db8006401")),
+    ]
+    malformed = [
+        attribute(kinds["framed"], value)
+        for value in (b"", b"\0", b"\0\x40\x20\x01", b"\0\0", b"\0\x81" + bytes(16))
+    ]
+    charging = attribute(VENDOR, b"\0\0\x28\xaf" + attribute(2, bytes([0, 0, 1, 2])))
+    together = attribute(kinds["multi-session"], b"m1")
+    start, name = attribute(STATUS, bytes([0, 0, 0, 1])), attribute(NAME, b"anna")
+    here = attribute(ADDRESS, bytes([10, 64, 0, 1]))
+    messages = [
+        radius(ACCOUNTING, 1, start, name, here, prefixes[0], charging),
+        radius(ACCOUNTING, 2, start, name, *prefixes, together),
+        radius(ACCOUNTING, 3, start, name, *malformed),
+        radius(REQUEST, 4, name),
+        radius(ACCEPT, 4, prefixes[0]),
+        radius(REQUEST, 5, name),
+        radius(ACCEPT, 5, *malformed),
+    ]
+    lines = accounting_log(tmp_path, timed(messages)).read_text().splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    assert [(row[4], row[5], *row[9:]) for row in rows] == [
+        ("10.64.0.1", "2001:db8:64:1::/64", "258", "-"),
+        ("-", "2001:db8:64:1::/64,2001:db8:64:10::/60,2001:db8:64:100::/56", "-", "m1"),
+        ("-", "-", "-", "-"),
+        ("-", "2001:db8:64:1::/64", "-", "-"),
     ]
 
 

@@ -94,7 +94,7 @@ def rows(path: Path, subscribers=SUBSCRIBERS, **options) -> list[tuple]:
         return []
     if table is None:
         return []
-    columns = table.drop(["capture", "frame"])
+    columns = table.drop(["capture", "frame", "vlan"])  # Zeek's logs have no VLANs
     return list(zip(*(columns[name].to_pylist() for name in columns.column_names), strict=True))
 
 
@@ -236,7 +236,7 @@ def rows_by_case(link_type: int, way: Callable) -> dict[object, Counter[str]]:
             return found
     if table is not None:
         numbers = [(us - NOON) // APART_US for us in table["ts"].cast(pa.int64()).to_pylist()]
-        values = table.drop(["capture", "frame"]).to_pylist()
+        values = table.drop(["capture", "frame", "vlan"]).to_pylist()  # Zeek's logs have no VLAN
         for number, row in zip(numbers, values, strict=True):
             found[[*cases][number]][str(row)] += 1
     return found

@@ -34,10 +34,16 @@ const acct_status_type = 40;
 const acct_delay_time = 41;
 const acct_session_id = 44;
 const acct_session_time = 46;
+const acct_multi_session_id = 50;
 
-# 3GPP TS 29.061, 16.4.7: vendor 10415, 3GPP-IMSI.
+# RFC 3162, RFC 4818.
+const framed_ipv6_prefix = 97;
+const delegated_ipv6_prefix = 123;
+
+# 3GPP TS 29.061, 16.4.7: vendor 10415, 3GPP-IMSI and 3GPP-Charging-Id.
 const vendor_3gpp = "\x00\x00\x28\xaf";
 const imsi = 1;
+const charging_id = 2;
 
 # Attributes of requests without an answer yet, by client, port, server and the message's identifier.
 global pending_requests: table[addr, port, addr, count] of RADIUS::Attributes &create_expire=1min;
@@ -54,7 +60,7 @@ event zeek_init()
 	}
 
 # Vendor-specific attributes may contain several values, each with its type and length (RFC 2865, 5.26).
-function imsi_of(value: string): string
+function value_of_3gpp(value: string, kind: count): string
 	{
 	if ( sub_bytes(value, 1, 4) != vendor_3gpp )
 		return "";
@@ -66,7 +72,7 @@ function imsi_of(value: string): string
 		if ( length < 2 || offset + length > |value| + 1 )
 			return "";
 
-		if ( bytestring_to_count(sub_bytes(value, offset, 1)) == imsi )
+		if ( bytestring_to_count(sub_bytes(value, offset, 1)) == kind )
 			return sub_bytes(value, offset + 2, length - 2);
 
 		offset += length;
@@ -75,15 +81,25 @@ function imsi_of(value: string): string
 	return "";
 	}
 
-function subscriber_of(attributes: RADIUS::Attributes): string
+# The first value of one of 3GPP's attributes; empty if there is none.
+function attribute_of_3gpp(attributes: RADIUS::Attributes, kind: count): string
 	{
 	if ( vendor_specific in attributes )
 		for ( _, value in attributes[vendor_specific] )
 			{
-			local identity = imsi_of(value);
-			if ( identity != "" )
-				return identity;
+			local found = value_of_3gpp(value, kind);
+			if ( found != "" )
+				return found;
 			}
+
+	return "";
+	}
+
+function subscriber_of(attributes: RADIUS::Attributes): string
+	{
+	local identity = attribute_of_3gpp(attributes, imsi);
+	if ( identity != "" )
+		return identity;
 
 	for ( _, code in vector(calling_station_id, user_name) )
 		if ( code in attributes && attributes[code][0] != "" )
@@ -97,6 +113,41 @@ function has_address(attributes: RADIUS::Attributes): bool
 	return framed_ip_address in attributes && |attributes[framed_ip_address][0]| == 4;
 	}
 
+# An attribute has a reserved byte, the prefix's length, and as many bytes of it as are not 0.
+function prefixes_of(attributes: RADIUS::Attributes): vector of subnet
+	{
+	local found: vector of subnet = vector();
+	for ( _, code in vector(framed_ipv6_prefix, delegated_ipv6_prefix) )
+		if ( code in attributes )
+			for ( _, value in attributes[code] )
+				{
+				if ( |value| < 2 || |value| > 18 )
+					next;
+
+				local length = bytestring_to_count(sub_bytes(value, 2, 1));
+				if ( length == 0 || length > 128 || 8 * (|value| - 2) < length - 7 )
+					next;
+
+				local bytes = sub_bytes(value, 3, |value| - 2);
+				while ( |bytes| < 16 )
+					bytes += "\x00";
+				found += raw_bytes_to_v6_addr(bytes)/length;
+				}
+
+	return found;
+	}
+
+# Adds what a message assigns to its row.
+function add_addresses(row: Accounting, attributes: RADIUS::Attributes)
+	{
+	if ( has_address(attributes) )
+		row$address = raw_bytes_to_v4_addr(attributes[framed_ip_address][0]);
+
+	local prefixes = prefixes_of(attributes);
+	if ( |prefixes| > 0 )
+		row$prefixes = prefixes;
+	}
+
 # Logs an Access-Accept that grants an address, with the subscriber of the request.
 function log_accept(c: connection, result: RADIUS::Message)
 	{
@@ -105,11 +156,14 @@ function log_accept(c: connection, result: RADIUS::Message)
 
 	local request = pending_requests[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
 	delete pending_requests[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
-	if ( ! result?$attributes || ! has_address(result$attributes) )
+	if ( ! result?$attributes )
 		return;
 
-	local row = Accounting($ts=network_time(), $nas=c$id$orig_h, $status=accepted,
-	    $address=raw_bytes_to_v4_addr(result$attributes[framed_ip_address][0]));
+	local row = Accounting($ts=network_time(), $nas=c$id$orig_h, $status=accepted);
+	add_addresses(row, result$attributes);
+	if ( ! row?$address && ! row?$prefixes )
+		return;
+
 	local subscriber = subscriber_of(request);
 	if ( subscriber != "" )
 		row$subscriber = subscriber;
@@ -143,12 +197,17 @@ event radius_message(c: connection, result: RADIUS::Message)
 
 	if ( acct_session_id in attributes )
 		row$session = attributes[acct_session_id][0];
-	if ( has_address(attributes) )
-		row$address = raw_bytes_to_v4_addr(attributes[framed_ip_address][0]);
+	add_addresses(row, attributes);
+	if ( acct_multi_session_id in attributes )
+		row$multi_session = attributes[acct_multi_session_id][0];
 	if ( acct_session_time in attributes )
 		row$session_time = bytestring_to_count(attributes[acct_session_time][0]);
 	if ( acct_delay_time in attributes )
 		row$delay = bytestring_to_count(attributes[acct_delay_time][0]);
+
+	local charging = attribute_of_3gpp(attributes, charging_id);
+	if ( |charging| == 4 )
+		row$charging = fmt("%d", bytestring_to_count(charging));
 
 	local subscriber = subscriber_of(attributes);
 	if ( subscriber != "" )

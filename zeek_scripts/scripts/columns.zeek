@@ -7,7 +7,7 @@ export {
 	type Info: record {
 		## time at which the monitor saw the packet
 		ts: time &log;
-		## the user's key: an address or a pseudonym
+		## the mobile's address
 		user: addr &log;
 		## the mobile's TCP or UDP port
 		user_port: port &log &optional;
@@ -74,12 +74,18 @@ export {
 		session: string &log &optional;
 		## Framed-IP-Address
 		address: addr &log &optional;
+		## Framed-IPv6-Prefix and Delegated-IPv6-Prefix
+		prefixes: vector of subnet &log &optional;
 		## IMSI, Calling-Station-Id or User-Name
 		subscriber: string &log &optional;
 		## Acct-Session-Time (s)
 		session_time: count &log &optional;
 		## Acct-Delay-Time (s)
 		delay: count &log &optional;
+		## 3GPP-Charging-Id
+		charging: string &log &optional;
+		## Acct-Multi-Session-Id
+		multi_session: string &log &optional;
 	};
 
 	type Monitor: record {

@@ -3,7 +3,7 @@
 import datetime
 
 from schemas import MAX_OPTIONS_CUT_SHARE, SKIP_REASONS
-from spark_jobs.figures.format import NOT_MEASURED, count
+from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
 from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.selection import Selection
 
@@ -12,7 +12,8 @@ def sections(selection: Selection) -> list[Section]:
     """Return captures, frames and packets of each network, and skipped frames by reason."""
     totals = selection.rows("""
         select network, count(*) as captures, sum(frames)::bigint as frames,
-            sum(packets)::bigint as packets, min(first_ts) as first_ts, max(last_ts) as last_ts
+            sum(packets)::bigint as packets, sum(ipv6_packets) / sum(packets) as ipv6,
+            min(first_ts) as first_ts, max(last_ts) as last_ts
         from ingest_log where error is null group by network order by network
     """)
     skipped = selection.rows("""
@@ -20,10 +21,13 @@ def sections(selection: Selection) -> list[Section]:
         from (select network, unnest(map_entries(skipped)) as entry from ingest_log)
         group by all order by all
     """)
-    cut = selection.rows(f"""
+    findings = selection.rows(f"""
         select network, count(*) as days, arg_max(finding, value) as finding
-        from quality where measure = 'options_cut_share' and value > {MAX_OPTIONS_CUT_SHARE}
-        group by network order by network
+        from quality
+        where measure = 'options_cut_share' and value > {MAX_OPTIONS_CUT_SHARE}
+            or measure in ('shared_share', 'vlan_tuples') and value > 0
+            or measure = 'ipv6_share' and contains(finding, ': ')
+        group by network, measure order by network, measure
     """)
     rows = [
         [
@@ -31,13 +35,16 @@ def sections(selection: Selection) -> list[Section]:
             count(row["captures"]),
             count(row["frames"]),
             count(row["packets"]),
+            PERCENT.text(row["ipv6"]),
             _time(row["first_ts"]),
             _time(row["last_ts"]),
         ]
         for row in totals
     ]
     tables = [
-        NumberTable(["network", "captures", "frames", "packets", "from (UTC)", "to (UTC)"], rows)
+        NumberTable(
+            ["network", "captures", "frames", "packets", "IPv6", "from (UTC)", "to (UTC)"], rows
+        )
     ]
     if skipped:
         tables.append(
@@ -67,7 +74,9 @@ def sections(selection: Selection) -> list[Section]:
             samples=f"{count(sum(row['packets'] for row in totals))} packets",
             tables=tables,
             open_tables=True,
-            notes=[f"{row['network']}, on {row['days']} days: {row['finding']}." for row in cut],
+            notes=[
+                f"{row['network']}, on {row['days']} days: {row['finding']}." for row in findings
+            ],
         )
     ]
 

@@ -20,7 +20,9 @@ located_samples as (
     join located_connections on located_connections.flow_id = access_samples.flow_id
     join local_clock
         on local_clock.local_quarter = located_connections.quarter_offset + quarter
-    left join located_links as links on links.user_hour = first_user_hour + access_samples.utc_hour
+    left join located_links as links
+        on links.link_key = located_connections.link_key
+        and links.utc_hour = access_samples.utc_hour
 )
 select
     local_hour, flight, bin, delayed,

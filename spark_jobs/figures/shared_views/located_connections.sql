@@ -2,6 +2,7 @@
 -- One row: a connection. `local_hour` is that in which it starts (see local_hours.sql);
 -- `local_period` is the first local hour of the same date and period. For later events of the
 -- connection, `first_local_hour` and `quarter_offset` give the local hour (see local_clock.sql).
+-- `link_key` is a hash of its access link, as in located_links.sql.
 -- Another table's row is joined by flow_id alone: it is unique in all networks and dates.
 with starting as (
     select *, quarter_hour(start_ts) as quarter
@@ -13,6 +14,7 @@ select
     first_local_hour + hour as local_hour,
     first_local_hour + first_hour_of_period as local_period,
     first_user_hour, user_group, user_bit,
+    hash(starting.network, starting.date, coalesce(link, starting.user)) as link_key,
     initiator = 'mobile' as by_mobile,
     server like '%:%' as ipv6,
     sack, timestamps, mss_class, max_ip_len, window_class, max_window,

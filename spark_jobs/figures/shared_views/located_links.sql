@@ -1,6 +1,6 @@
 -- Not a mart: the links with their local hour and user, and the columns that marts read.
--- One row: a user's link in one hour of UTC. `local_hour` and `local_period` are those in which
--- this hour begins (see located_connections.sql).
+-- One row: a link in one hour of UTC. `link_key` is a hash of the link. `local_hour` and
+-- `local_period` are those in which this hour begins (see located_connections.sql).
 with starting as (
     select *, quarter_hour(links.hour) as quarter
     from links
@@ -9,7 +9,8 @@ select
     first_local_hour + local_clock.hour as local_hour,
     first_local_hour + first_hour_of_period as local_period,
     user_group, user_bit,
-    first_user_hour + utc_hour(starting.hour) as user_hour,
+    hash(starting.network, starting.date, coalesce(link, starting.user)) as link_key,
+    utc_hour(starting.hour) as utc_hour,
     rtt_min, rtt_max, rate, queue_s, queue_kind
 from starting
 join user_days

@@ -10,7 +10,9 @@ with transfers as (
         cast(floor(100 * ln(links.rate)) as int) as rate_bin
     from connections
     left join located_links as links
-        on links.user_hour = first_user_hour + utc_hour and links.rate > 0
+        on links.link_key = connections.link_key
+        and links.utc_hour = connections.utc_hour
+        and links.rate > 0
     where single and request_response and payload_bytes_down > 32768 and goodput > 0
         and mss_class is not null and window_class is not null and sack is not null
         and timestamps is not null

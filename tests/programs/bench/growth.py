@@ -12,11 +12,10 @@ import os
 import subprocess
 import sys
 import time
-from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spark_jobs.networks import Network, load_networks
+from spark_jobs.networks import Network, Subscribers, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.peers import ROOT, ingest_all, make_all_flows
 from tests.programs.bench.shapes import SHAPES, write
@@ -33,7 +32,7 @@ FACTOR, ROUNDS, LIMIT = 4, 3, 5
 def network() -> Network:
     """A network to which all shapes' users belong."""
     known = load_networks(ROOT / "infra/networks.toml")["aa-gprs"]
-    return known.model_copy(update={"subscribers": [ip_network("10.0.0.0/8")]})
+    return known.model_copy(update={"subscribers": [Subscribers(prefix="10.0.0.0/8")]})
 
 
 def cpu_seconds(shape: str, packets: int) -> float:

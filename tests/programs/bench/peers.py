@@ -122,7 +122,7 @@ def other(name: str, command: list[str], folder: Path) -> dict[str, float]:
 def others(network: Network, capture: Path, folder: Path) -> list[Callable[[], dict[str, float]]]:
     """The programs that are there, each to be run on the capture."""
     inside = folder / "inside"
-    inside.write_text("".join(f"{prefix}\n" for prefix in network.subscribers))
+    inside.write_text("".join(f"{prefix}\n" for prefix in network.prefixes))
     commands = {
         "Tstat": ("TSTAT", "tstat", ["-N", str(inside), "-s", str(folder / "out"), str(capture)]),
         "tcptrace -lnr": ("TCPTRACE", "tcptrace", ["-lnr", str(capture)]),

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from spark_jobs.capture.users import user_partition
-from spark_jobs.networks import Network, load_networks
+from spark_jobs.networks import Network, Subscribers, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.mix import (
     BEGIN_US,
@@ -110,7 +110,7 @@ def peak_kib() -> int:
 
 def _network() -> Network:
     known = load_networks(ROOT / "infra/networks.toml")["aa-gprs"]
-    return known.model_copy(update={"subscribers": [ip_network("10.0.0.0/8")]})
+    return known.model_copy(update={"subscribers": [Subscribers(prefix="10.0.0.0/8")]})
 
 
 def measured() -> list[tuple[str, ...]]:

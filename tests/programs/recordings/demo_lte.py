@@ -3,6 +3,7 @@ TARGET`.
 
 It has the users of QUIC of one recording beside two phones of another that use IPv4 and IPv6, with
 several addresses each. Both are captures of raw IP packets. Their clocks are moved to BEGIN_US.
+Beside TARGET, it writes the log of the RADIUS accounting about these phones: one session each.
 """
 
 import struct
@@ -14,12 +15,14 @@ from pathlib import Path
 import zstandard
 from scapy.utils import RawPcapReader
 
+from schemas.zeek import ACCOUNTING_LOG
+from tests.helpers.zeek_logs import package_log
+
 BEGIN_US = 1_078_219_800_000_000
 """2004-03-02 09:30 UTC, 10:30 in Budapest: within the demo's peak hours."""
-PHONES = [
-    ip_network(text)
-    for text in ("10.66.1.1/32", "2001:db8:a2:101::/64", "10.67.1.1/32", "2001:db8:a3:101::/64")
-]
+IPV4, IPV6 = ("10.66.1.1", "10.67.1.1"), ("2001:db8:a2:101::/64", "2001:db8:a3:101::/64")
+"""The phones' addresses and prefixes."""
+PHONES = [ip_network(text) for text in (*IPV4, *IPV6)]
 HEADER = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 101)
 
 
@@ -39,12 +42,31 @@ def records(path: str) -> Iterator[tuple[int, bytes]]:
         yield at, struct.pack("<IIII", *divmod(at, 1_000_000), len(packet), where.wirelen) + packet
 
 
+def accounting() -> str:
+    """Return the log of accounting: a session of both families for each phone."""
+    rows = [
+        {
+            "ts": f"{BEGIN_US / 1e6 - 600 + number:.6f}",
+            "nas": "192.0.2.1",
+            "status": "1",
+            "session": f"5C0A0{number}",
+            "address": address,
+            "prefixes": prefix,
+            "subscriber": f"00101000000000{number}",
+            "charging": f"{1000 + number}",
+        }
+        for number, (address, prefix) in enumerate(zip(IPV4, IPV6, strict=True), 1)
+    ]
+    return package_log(ACCOUNTING_LOG, rows)
+
+
 def main() -> None:
     quic, dual_stack, target = sys.argv[1:]
     chosen = [found for found in records(dual_stack) if is_of_phones(found[1][16:])]
     merged = sorted([*records(quic), *chosen], key=lambda found: found[0])
     data = HEADER + b"".join(record for _, record in merged)
     Path(target).write_bytes(zstandard.compress(data, 19))
+    Path(target).with_name("giscope_accounting.log").write_text(accounting())
 
 
 if __name__ == "__main__":
