@@ -939,7 +939,12 @@ def _captures_to_ingest(
         except UserError as error:
             left_out += error.args
     if not work:
-        raise UserError(*(left_out or [f"{folder}: no <network>/*.pcap* or *.log* in it"]))
+        raise UserError(
+            *(
+                left_out
+                or [f"{folder}: no capture or log in a folder of it that is named as a network"]
+            )
+        )
     return work, left_out
 
 

@@ -1,24 +1,29 @@
 """Removal of packets that the monitor captured more than once.
 
 A mirror port that sees both sides of a router delivers a packet twice, the second time with another
-TTL. A mirror of two switch ports delivers exactly the same packet twice. The first one is kept.
-Only values of the rows are compared, so that the rows of all front ends are treated alike.
+TTL. A mirror of two switch ports, or a capture of all interfaces of a host, delivers exactly the
+same packet twice or more. The first one is kept. Only values of the rows are compared, so that the
+rows of all front ends are treated alike.
 
-Rules that distinguish a duplicate from a separate packet:
+What is compared is what a packet was sent as: all values but its TTL. Packets whose equality has a
+meaning are decided:
 
-- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), including
-  retransmissions. The rule does not hold for a sender that uses a constant identification, that is,
-  if the connection's last packet in that direction had the same identification but other content.
+- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), but may keep
+  it in a retransmission. It has no meaning for a sender that uses a constant one, that is, if the
+  connection's last packet in that direction had the same identification but other content.
   Fragments always have the identification of their datagram, and their offset distinguishes them
   (RFC 6864, 4.1; RFC 8200, 4.5). A sender of UDP with segmentation offload counts from 0 in each
   burst (Linux), so the payload's first bytes must be the same, too; a log has none, and so no
   identification of UDP counts there.
-- Without an identification (atomic datagrams, IPv6, or a constant one): a different TTL of a TCP
-  packet.
-- Data, a SYN or a FIN that repeats sooner than any sender could retransmit it.
-- Other packets can look alike although they are separate: duplicate ACKs without SACK (RFC 5681),
-  the SYN ACKs to two SYNs that arrived together, a burst of UDP. They are duplicates if most
-  packets of that direction that the rules above decide come twice in the same way.
+- The first bytes of a QUIC datagram, which are encrypted.
+- Data, a SYN or a FIN of TCP.
+
+A decided packet that equals an earlier one is a copy of it if its TTL differs (of TCP, or with an
+identification), or if it comes sooner than any sender could retransmit it; of QUIC without an
+identification only if the file has copies. If most decided packets of a direction come twice or
+more, the file has copies: then packets are copies within several times the usual delay of copies,
+and packets without a meaning are, too: duplicate ACKs without SACK (RFC 5681), the SYN ACKs to two
+SYNs that arrived together. The beginning of a file is read twice, to learn whether it has copies.
 """
 
 from collections.abc import Iterator
@@ -28,6 +33,7 @@ import numpy as np
 from spark_jobs.capture import decode
 from spark_jobs.capture.decode import ACK, FIN, SYN
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine, pack_pair
+from spark_jobs.capture.quic_headers import HAS_QUIC
 from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
@@ -43,12 +49,16 @@ REMEMBERED_PACKETS = 1 << 16
 """Number of packets with which a packet is compared; a power of two."""
 MAX_LOOKALIKES = 64
 """Maximum number of packets with the same fingerprint that are compared, latest first."""
-MIN_DECIDED = 16
+MIN_DECIDED = 8
 """Minimum number of decided packets of a direction to infer that its packets come twice."""
+LEARNING_PACKETS = 1 << 15
+"""Number of packets at the beginning of a file by which it is learned whether it has copies."""
+MAX_DELAY_FACTOR = 4
+"""Maximum delay of a copy, in usual delays of copies."""
 HALVING_COUNT = 1024
 """Number of decided packets at which the counts are halved, so that recent packets weigh more."""
 
-UNIQUE, SAME_TTL, OTHER_TTL = range(3)
+UNIQUE, SAME_TTL, OTHER_TTL, DELAY = range(4)
 
 RECENT_PACKET = np.dtype(
     [
@@ -56,6 +66,7 @@ RECENT_PACKET = np.dtype(
         ("ts", "i8"),
         ("previous", "i8"),
         ("duplicate_ttls", "u8"),
+        ("copies", "i4"),
         ("ttl", "u1"),
         ("constant_ttl", "?"),
     ],
@@ -67,6 +78,7 @@ fingerprint: hash of all its values but the TTL
 ts: timestamp (µs)
 previous: position of the previous packet with the same hash slot
 duplicate_ttls: TTLs of its duplicates, modulo 64, as bits
+copies: number of its duplicates with the same TTL
 ttl: its own TTL
 constant_ttl: whether the packets before it with the same fingerprint had the same TTL
 """
@@ -88,16 +100,28 @@ class DuplicateFinder:
     """Finder of packets of a file that were captured more than once, batch by batch."""
 
     def __init__(self) -> None:
+        self._fates = np.zeros((2, 4), np.int64)
+        self._forget()
+        self._has_learned = False
+
+    def _forget(self) -> None:
+        """Forget all packets, but not whether the file has copies."""
         self._recent = np.zeros(REMEMBERED_PACKETS, RECENT_PACKET)
         self._latest = np.full(REMEMBERED_PACKETS, -1, np.int64)
         self._state = np.zeros(2, np.int64)
-        self._fates = np.zeros((2, 3), np.int64)
         self._senders = np.zeros(REMEMBERED_PACKETS, SENDER)
 
     def find(self, batch: PacketBatch) -> np.ndarray:
         """Return which packets of the file's next batch are duplicates: bool[n]."""
+        if not self._has_learned:
+            self._find(batch, batch.rows[:LEARNING_PACKETS], True)
+            self._forget()
+            self._has_learned = True
+        return self._find(batch, batch.rows, False)
+
+    def _find(self, batch: PacketBatch, rows: np.ndarray, is_learning: bool) -> np.ndarray:
         return _find_duplicates(
-            batch.rows,
+            rows,
             batch.edges,
             address_hashes(batch.addresses.used_entries),
             self._recent,
@@ -105,6 +129,7 @@ class DuplicateFinder:
             self._state,
             self._fates,
             self._senders,
+            is_learning,
         )
 
 
@@ -198,7 +223,7 @@ def _sender_must_wait(row):
 
 
 @compiled
-def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, senders):
+def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, senders, is_learning):
     """Return which rows, decode.ROW[n], are duplicates of earlier ones: bool[n].
 
     edges: uint32, SACK edges
@@ -209,9 +234,11 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
     recent: RECENT_PACKET[a power of two], indexed by the packet's position modulo the length
     latest: int64, latest position of each hash slot
     state: number of packets so far, and the first position within the time window
-    fates: int64[2, 3], by direction: how many decided packets were UNIQUE, how many duplicates came
-        with SAME_TTL or OTHER_TTL
+    fates: int64[2, 4], by direction: how many decided packets were UNIQUE, how many duplicates came
+        with SAME_TTL or OTHER_TTL, and the DELAY of those with the same one in all (µs)
     senders: SENDER[a power of two], indexed by hash
+
+    is_learning: take every decided packet that equals an earlier one for a copy
     """
     is_duplicate = np.zeros(len(rows), np.bool_)
     capacity = len(recent)
@@ -231,19 +258,30 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
             endpoints = _hash_endpoints(row, addresses[row.user], addresses[row.server])
             sender = senders[np.int64(endpoints & np.uint64(len(senders) - 1))]
             is_identified |= not (sender.constant_ip_id and sender.endpoints == endpoints)
-        must_wait = _sender_must_wait(row)
-        has_enough = fates[direction, UNIQUE] >= MIN_DECIDED
-        repeats = must_wait or (
-            has_enough and 2 * fates[direction, SAME_TTL] > fates[direction, UNIQUE]
-        )
+        has_content = row.ip_proto == decode.UDP and row.has & HAS_QUIC != 0
+        has_content &= row.payload_len != 0 and row.fragment == 0
+        is_decided = is_identified or has_content or _sender_must_wait(row)
+        unique, same, other_ttl, delays_us = fates[direction]
+        if unique < MIN_DECIDED:  # few packets of this direction have a meaning: both count
+            unique, same, other_ttl, delays_us = fates[0] + fates[1]
+        has_enough = unique >= MIN_DECIDED
+        has_copies = is_learning or (has_enough and 2 * same > unique)
+        max_delay_us = MIN_RETRANSMISSION_US
+        if is_learning:
+            max_delay_us = WINDOW_US
+        elif has_copies:
+            usual_us = delays_us // same
+            max_delay_us = min(max(max_delay_us, MAX_DELAY_FACTOR * usual_us), WINDOW_US)
+        max_copies = max(1, (same + unique // 2) // max(unique, 1))
         by_ttl = row.has & decode.HAS_TCP != 0
-        by_ttl |= has_enough and 2 * fates[direction, OTHER_TTL] > fates[direction, UNIQUE]
+        by_ttl |= has_enough and 2 * other_ttl > unique
         if fates[direction, UNIQUE] >= HALVING_COUNT:
             for k in range(len(fates[direction])):
                 fates[direction, k] >>= 1
         slot = np.int64(fingerprint & slots)
         bit = np.uint64(1) << np.uint64(ttl & 63)
         earlier, compared, constant_ttl, same_ttl = latest[slot], 0, True, True
+        delay_us = np.int64(0)
         while earlier >= oldest:
             other = recent[earlier & mask]
             earlier = other.previous
@@ -254,32 +292,36 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
                 constant_ttl = same_ttl and other.constant_ttl
             compared += 1
             delay_us = abs(ts - other.ts)
-            if is_identified:
-                is_duplicate[i] = delay_us <= WINDOW_US
-            elif same_ttl:
-                too_soon = repeats and delay_us < MIN_RETRANSMISSION_US
-                is_duplicate[i] = too_soon and not other.duplicate_ttls & bit
-                if constant_ttl and not too_soon:
+            if same_ttl:
+                is_duplicate[i] = delay_us < max_delay_us
+                if not is_identified and (has_content or not is_decided):
+                    is_duplicate[i] &= has_copies and other.copies < max_copies
+                if constant_ttl and delay_us >= max_delay_us:
                     break
+            elif is_identified:
+                is_duplicate[i] = delay_us <= WINDOW_US
             else:
                 is_duplicate[i] = (
                     by_ttl and delay_us <= WINDOW_US and not other.duplicate_ttls & bit
                 )
             if is_duplicate[i]:
                 other.duplicate_ttls |= bit
+                other.copies += same_ttl
                 break
             if compared == MAX_LOOKALIKES:
                 break
-        if is_identified or must_wait:
-            fates[
-                direction, UNIQUE if not is_duplicate[i] else SAME_TTL if same_ttl else OTHER_TTL
-            ] += 1
+        if is_decided:
+            fate = UNIQUE if not is_duplicate[i] else SAME_TTL if same_ttl else OTHER_TTL
+            fates[direction, fate] += 1
+            if fate == SAME_TTL:
+                fates[direction, DELAY] += delay_us
         if not is_duplicate[i]:
             if has_ip_id:
                 _update_sender(sender, endpoints, fingerprint, row.ip_id)
             kept = recent[position & mask]
             kept.fingerprint, kept.ts, kept.previous = fingerprint, ts, latest[slot]
-            kept.duplicate_ttls, kept.ttl, kept.constant_ttl = 0, ttl, constant_ttl
+            kept.duplicate_ttls, kept.copies = 0, 0
+            kept.ttl, kept.constant_ttl = ttl, constant_ttl
             latest[slot] = position
             position += 1
     state[0], state[1] = position, oldest

@@ -12,6 +12,7 @@ from spark_jobs.places import NOT_REGULAR, FolderListing, list_folder
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
 _LOG_NAME = re.compile(rf"\.(log|json)({_COMPRESSION})?$")
+_CAPTURE_NAME = re.compile(r"\.pcap|\.cap(\.|$)", re.IGNORECASE)
 
 
 def has_log_name(path: Path) -> bool:
@@ -21,7 +22,25 @@ def has_log_name(path: Path) -> bool:
 
 def has_capture_name(path: Path) -> bool:
     """Return whether a file is named as a capture."""
-    return ".pcap" in path.name
+    return _CAPTURE_NAME.search(path.name) is not None
+
+
+def is_capture(path: Path) -> bool:
+    """Return whether a file is named as a capture, or is one by its first bytes.
+
+    Programs that rotate captures name them as they like. Hidden files may still be written.
+    """
+    if has_capture_name(path):
+        return True
+    if has_log_name(path) or path.name.startswith("."):
+        return False
+    from spark_jobs.capture.framing import MAGIC
+    from spark_jobs.capture.stream import first_bytes
+
+    try:
+        return first_bytes(path, 4) in MAGIC
+    except (UserError, OSError):
+        return False
 
 
 def capture_name(path: Path) -> str:
@@ -75,17 +94,28 @@ class FoundFiles:
 def find_captures(
     folder: Path, front_end: FrontEnd = FrontEnd.AUTO, follow_links: bool = False
 ) -> FoundFiles:
-    """Find the files of a folder, and of its dated folders, that a front end reads."""
+    """Find the files of a folder, and of its dated folders, that a front end reads.
+
+    Captures in other folders are reported in `errors`.
+    """
     found = FoundFiles()
     contents = _list_folder(folder, follow_links, found)
     day_folders = [day for day in contents.folders if _day(day.name)]
     listings = [contents, *(_list_folder(day, follow_links, found) for day in day_folders)]
     files = [path for listing in listings for path in listing.files]
-    captures = [path for path in files if has_capture_name(path)]
+    captures = {path: None for path in files if is_capture(path)}
+    others = {folder for listing in listings for folder in listing.folders} - {*day_folders}
+    for other in sorted(others):
+        inside = sum(map(is_capture, _list_folder(other, follow_links, found).files))
+        if inside:
+            found.errors.append(
+                f"{other}: is not named as a day (YYYY-MM-DD), so the captures in it are left out "
+                f"({inside}): move them to {folder}, or to a folder of it that is named as a day"
+            )
     if front_end != FrontEnd.ZEEK_LOG:
         found.files += captures
     if front_end in (FrontEnd.AUTO, FrontEnd.ZEEK_LOG):
-        logs = [path for path in files if not has_capture_name(path) and has_log_name(path)]
+        logs = [path for path in files if path not in captures and has_log_name(path)]
         usable = [path for path in logs if _is_usable_log(path)]
         found.files += usable
         found.unused_logs = {path.name.split(".")[0] for path in logs if path not in usable}

@@ -42,6 +42,13 @@ SECTION_HEADER, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET = PCAPNG_MAGIC
 PACKETS = (PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
 NO_TIMESTAMP = np.int64(-(2**62))
 
+MAGIC = {
+    number.to_bytes(4, order)
+    for number in (PCAP_MICRO, PCAP_NANO, PCAP_MODIFIED, PCAPNG_MAGIC)
+    for order in ("little", "big")
+}
+"""The first bytes of captures."""
+
 FRAME = np.dtype(
     [("offset", "i4"), ("captured", "i4"), ("on_wire", "u4"), ("link_type", "i4"), ("ts", "i8")]
 )
@@ -115,7 +122,8 @@ def walk_pcap(
     Two kinds of records are accepted only if another record follows: a record that captured more
     than the snap length or the length on the wire, and a record that is stamped more than a day
     from the one before. Every record has bytes: lengths of zero are a hole in the file, or the
-    header of another capture that was appended.
+    header of another capture that was appended. A record whose fraction is more than a second has
+    no timestamp.
 
     Returns (number of records, position of the first byte not walked, reason of the stop).
     """
@@ -139,6 +147,8 @@ def walk_pcap(
             return count, pos, FULL
         frame = frames[count]
         frame.ts = seconds * 1_000_000 + (fraction // 1000 if nanoseconds else fraction)
+        if fraction > (1_000_000_000 if nanoseconds else 1_000_000):
+            frame.ts = NO_TIMESTAMP
         frame.offset, frame.captured, frame.on_wire = pos + header_bytes, captured, on_wire
         frame.link_type = link_type
         count += 1

@@ -17,6 +17,8 @@ from spark_jobs.errors import UserError
 BATCH_PACKETS = 1 << 20
 MAX_FRAMES_PER_WALK = 1 << 13
 MAX_NOTES = 10
+MAX_TIMELESS_SHARE = 0.5
+"""Share of records with more than 1,000,000 µs above which the unit is ns."""
 MAX_UNPARSED_BYTES = 1 << 28
 """Bytes without a packet up to which any file is read on: 256 MiB."""
 MAX_UNPARSED_BYTES_PER_DISK_BYTE = 64
@@ -74,6 +76,8 @@ class ReadStats:
 class _Pcap:
     """Walker over the records of a classic pcap file."""
 
+    note = ""
+    """Line about the file for the user; empty if there is none."""
     non_packet_bytes = 0
     """Bytes of blocks that are no packets: a pcap file has only records."""
 
@@ -85,6 +89,7 @@ class _Pcap:
         self._snap_length = min(snap_length or framing.MAX_RECORD_BYTES, framing.MAX_RECORD_BYTES)
         self._link_type = network & 0xFFFF
         self._big_endian, self._nanoseconds = big_endian, magic == framing.PCAP_NANO
+        self._is_tested = self._nanoseconds
         self._record_header_bytes = 24 if magic == framing.PCAP_MODIFIED else 16
         stream.start += framing.PCAP_HEADER_BYTES
         first_bytes = stream.window[stream.start : min(stream.end, stream.start + 4)]
@@ -93,7 +98,26 @@ class _Pcap:
         self._lookahead = np.array([framing.LOOKAHEAD_BYTES])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
-        count, end, stop_reason = framing.walk_pcap(
+        """Write the next records; see framing.walk_pcap.
+
+        If most of the first ones have more than 1,000,000 µs, the unit is ns: some programs write
+        ns below the magic number of µs.
+        """
+        count, end, stop_reason = self._walk(stream, frames)
+        if count and not self._is_tested:
+            self._is_tested = True
+            if (frames["ts"][:count] == framing.NO_TIMESTAMP).mean() > MAX_TIMELESS_SHARE:
+                self._nanoseconds = True
+                self.note = "its times are ns, though its magic number says µs"
+                count, end, stop_reason = self._walk(stream, frames)
+        if count:
+            if len(timed := np.flatnonzero(frames["ts"][:count] != framing.NO_TIMESTAMP)):
+                self._last_s = int(frames["ts"][timed[-1]]) // 1_000_000
+            self._snap_length = max(self._snap_length, int(frames["captured"][:count].max()))
+        return count, end, stop_reason
+
+    def _walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
+        return framing.walk_pcap(
             stream.window,
             stream.start,
             stream.end,
@@ -107,10 +131,6 @@ class _Pcap:
             self._last_s,
             stream.at_eof,
         )
-        if count:
-            self._last_s = int(frames["ts"][count - 1]) // 1_000_000
-            self._snap_length = max(self._snap_length, int(frames["captured"][:count].max()))
-        return count, end, stop_reason
 
     def salvage(self, stream: CaptureStream) -> None:
         """Do nothing: no record of a pcap file describes another record."""
@@ -132,6 +152,8 @@ class _Pcap:
 
 class _PcapNg:
     """Walker over the blocks of a pcapng file."""
+
+    note = ""
 
     def __init__(self) -> None:
         self._state = np.zeros(2, np.int64)
@@ -189,6 +211,9 @@ def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.
         was_at_eof = stream.at_eof
         count, end, stop_reason = walker.walk(stream, frames)
         stream.start = end
+        if walker.note:
+            stats.notes.append(f"{path}: {walker.note}")
+            walker.note = ""
         if count:
             yield frames[:count]
         if stop_reason == NEED_MORE:

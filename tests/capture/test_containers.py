@@ -65,6 +65,27 @@ def test_pcap_with_nanoseconds_is_rounded_down(expected, order):
 
 
 @ORDERS
+def test_nanoseconds_below_the_magic_number_of_microseconds_are_recognized(expected, order):
+    """The first one is small enough to be µs."""
+    fractions = [999_999, *(f.ts % 1_000_000 * 1000 + 1_000_999 for f in FRAMES[1:])]
+    frames = zip(FRAMES, fractions, strict=True)
+    records = [pcap_record(f, order, fraction) for f, fraction in frames]
+    found = read(pcap_header(101, order) + b"".join(records))
+    assert times(found) == [NOON + 999, *(f.ts + 1000 for f in FRAMES[1:])]
+    assert [note.partition(": ")[2] for note in found.notes] == [
+        "its times are ns, though its magic number says µs"
+    ]
+
+
+@ORDERS
+def test_a_record_with_more_than_a_second_of_microseconds_has_no_time(expected, order):
+    records = [pcap_record(f, order, 2_000_000 if f is FRAMES[1] else None) for f in FRAMES]
+    found = read(pcap_header(101, order) + b"".join(records))
+    assert found.rows == [row for n, row in enumerate(expected) if n != 1]
+    assert found.skipped == {"implausible_time": 1}
+
+
+@ORDERS
 def test_modified_pcap_has_longer_record_headers(expected, order):
     more = struct.pack(order + "IHBB", 2, 0x800, 4, 0)
     records = [pcap_record(f, order, behind=more) for f in FRAMES]

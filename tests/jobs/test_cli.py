@@ -273,7 +273,7 @@ AA_GPRS = ("--network", "aa-gprs")
         (("schema", "nothing"), "no table 'nothing'"),
         (("run", "--warehouse", "w", "--networks", "none.toml", "."), "none.toml: No such file"),
         (("run", *STORE, "nowhere"), "no such folder"),
-        (("run", *STORE, ROOT / "docs"), "no <network>/*.pcap* or *.log* in it"),
+        (("run", *STORE, ROOT / "docs"), "no capture or log in a folder of it"),
         (("ingest", *STORE, "--network", "zz", "a.pcap"), "no network 'zz'"),
         (("flows", *STORE, *AA_GPRS, "--date", "yesterday"), "--date"),
         (("flows", *STORE, *AA_GPRS, "--date", "2004-03-02"), "no packets of aa-gprs"),

@@ -1,9 +1,11 @@
 """Files that each front end reads; the same packets read by two of them."""
 
+import gzip
 import shutil
 from pathlib import Path
 
 import pytest
+import zstandard
 from conftest import DAY, NOON, ask, count
 from scapy.layers.inet import ICMP, IP
 
@@ -100,6 +102,32 @@ def test_folder_is_searched_for_what_the_front_end_reads(tmp_path, front_end, na
     found = find_captures(tmp_path, front_end)
     assert sorted(capture_name(path) for path in found.files) == sorted(names)
     assert found.unused_logs == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_what_a_file_is_its_content_says(tmp_path, compress):
+    """Names as of tcpdump -C and of other programs. Hidden files may still be written."""
+    names = ["trace", "trace17", "b.CAP", "c.PCAP", "d.dmp.1"]
+    for name in [*names, ".e.pcap.part", ".f"]:
+        (tmp_path / name).write_bytes(compress(pcap([ping(0)])))
+    (tmp_path / "notes").write_text("not for giscope")
+    found = find_captures(tmp_path)
+    assert sorted(path.name for path in found.files) == sorted([*names, ".e.pcap.part"])
+    assert found.errors == []
+
+
+def test_captures_in_a_folder_that_is_no_day_are_named(tmp_path):
+    for folder in ("eth0", "2004-03-02/eth1", "notes"):
+        (tmp_path / folder).mkdir(parents=True)
+    for path in ("eth0/x.pcap", "eth0/y", "2004-03-02/eth1/x.pcap", "2004-03-02/z.pcap"):
+        (tmp_path / path).write_bytes(pcap([ping(0)]))
+    (tmp_path / "notes/text").write_text("not for giscope")
+    found = find_captures(tmp_path)
+    assert [path.name for path in found.files] == ["z.pcap"]
+    assert [error.partition(":")[0] for error in found.errors] == [
+        str(tmp_path / "2004-03-02/eth1"), str(tmp_path / "eth0"),
+    ]  # fmt: skip
+    assert "left out (2)" in found.errors[1]
 
 
 def test_log_of_no_known_kind_is_refused_by_name(warehouse, network, tmp_path):

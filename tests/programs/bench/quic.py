@@ -48,8 +48,9 @@ def connection(user: int, port: int) -> np.ndarray:
     ]
     for k in range((PACKETS_OF_A_CONNECTION - len(rows)) // 2):
         spin = 0x20 * (k // 20 % 2)
-        rows.append((True, bytes([0x40 | spin]) + client, 1250, 140_000 + 3_000 * k))
-        rows.append((False, bytes([0x40 | spin]) + server, 70, 181_000 + 3_000 * k))
+        first, encrypted = bytes([0x40 | spin]), struct.pack(">I", k)
+        rows.append((True, first + client + encrypted, 1250, 140_000 + 3_000 * k))
+        rows.append((False, first + server + encrypted, 70, 181_000 + 3_000 * k))
     rows.sort(key=lambda row: row[3])
     out = np.zeros((len(rows), 16 + SNAP), np.uint8)
     for record, (downlink, payload, length, us) in zip(out, rows, strict=True):
