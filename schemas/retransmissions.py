@@ -38,10 +38,11 @@ RETRANSMISSIONS = Table(
             "string",
             "why the server sent it: synack (a SYN ACK, retransmitted), rto (an RTO expiry), tlp "
             "(a loss probe, which may carry new data: see new_data), fast (duplicate ACKs or SACK "
-            "blocks called for it, or it belongs to the rest of that recovery) or slow_start "
-            "(ACKs after an rto, until all losses are repaired). Null if the packet seems to have "
-            "been sent in its turn, or if the RTT on the Internet side is not known",
-            source="RFC 5681, 6298, 6582, 6675, 8985",
+            "blocks called for it, or it belongs to the rest of that recovery), slow_start "
+            "(ACKs after an rto, until all losses are repaired) or pmtu (ICMP said that packets "
+            "were too big). Null if the packet seems to have been sent in its turn, or if the RTT "
+            "on the Internet side is not known",
+            source="RFC 5681, 6298, 6582, 6675, 8985, 1191, 8201",
         ),
         Column(
             "new_data",

@@ -61,6 +61,32 @@ EXPECTED = {
         SET_UP | NOTHING_LOST | {"single": True, "parallel": 1, "out_of_window_down": 0}
     ]
     * 2,
+    "keepalive_data_x10.pcap.gz": [NOTHING_LOST],
+    "keepalive_then_fin_nosack.pcap.gz": [NOTHING_LOST],
+    "ip_ids_with_udp.pcap.gz": [NOTHING_LOST],
+    "ip_ids_few_elsewhere_one_loss.pcap.gz": [
+        NOTHING_LOST | {"retransmissions": 1, "lost_access": 1}
+    ],
+    "usec_ts_idle_40min_loss.pcap.gz": [
+        {"payload_bytes_down": 36_088, "lost_access": 1, "lost_internet": 0}
+        | {"out_of_window_down": 0, "acked_unseen_bytes": 0}
+    ],
+    "replayed_60s.pcap.gz": [
+        SET_UP | {"payload_bytes_down": 83_280, "lost_access": 0, "out_of_window_down": 0}
+    ]
+    * 2,
+    "lro_clamped_no_single_ids.pcap.gz": [NOTHING_LOST | {"data_packets_down": 171}],
+    "pmtu_icmp.pcap.gz": [
+        {"lost_access": 10, "lost_internet": 0, "retransmissions": 11, "rto_expiries": 0}
+    ],
+    "nanoseconds_in_microsecond_file.pcap.gz": [SET_UP | NOTHING_LOST],
+    "any_interface_3_copies_v6.pcap.gz": [
+        {"setup_class": "optimal", "packets_down": 43, "lost_access": 0, "retransmissions": 0}
+        | {"rto_expiries": 0}
+    ],
+    "retransmission_keeps_ip_id.pcap.gz": [
+        {"lost_access": 1, "retransmissions": 1, "packets_down": 24}
+    ],
     "tag_vntag.pcap": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 14_000}],
 }
 """Expected values of each connection of a capture, in order of their beginning."""
@@ -68,6 +94,7 @@ ONE_PHONE = "one_phone_two_v6_addresses.pcap.gz"
 COUNTED = {
     "min_snap_54.pcap": {"options_cut": 24},
     "min_ip_fragments.pcap": {"fragments_joined": 3},
+    "any_interface_3_copies_v6.pcap.gz": {"duplicate": 134},
     "min_clock_back.pcap": {"clock_backwards": 1, "clock_backwards_us": 240_000},
 }
 
@@ -87,6 +114,8 @@ def rows(warehouse: Warehouse, query: str) -> list[dict]:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_reported_captures_have_their_right_answers(warehouse, network, in_this_process, name):
+    subscribers = tuple(Subscribers(prefix=p) for p in ("10.64.0.0/14", "2001:db8:64::/48"))
+    network = network.model_copy(update={"subscribers": subscribers})
     assert read(warehouse, network, name) == COUNTED.get(name, {})
     flows = rows(warehouse, "from flows order by start_ts")
     assert len(flows) == len(EXPECTED[name])

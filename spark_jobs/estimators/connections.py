@@ -122,7 +122,7 @@ def assign_connections(packets):
                 five_tuple.closed |= flags[i] & FIN != 0
                 five_tuple.carried_data |= payload_len[i] > 0
             else:
-                verdict = _classify(packets, i, five_tuple, sender, next_packet)
+                verdict = _classify(packets, i, five_tuple, (sender, receiver), next_packet)
                 if verdict == OPENS:
                     five_tuple.connection, five_tuple.first_kept[:] = count, i
                     five_tuple.closed = five_tuple.carried_data = False
@@ -170,16 +170,22 @@ def _number_five_tuples(packets, span, slots, five_tuples, five_tuple_of, next_p
 
 
 @inner
-def _classify(packets, i, five_tuple, sender, next_packet):
+def _classify(packets, i, five_tuple, ends, next_packet):
     """Return whether packet i continues the connection, opens another one, or is out of window.
 
-    The verdict rests on its SYN flag and on the silence before it, as far as these decide it.
+    The verdict rests on its SYN flag and on the silence before it, as far as these decide it. Some
+    devices always use the same initial sequence number. ends: its sender's END and its receiver's.
     """
+    sender, receiver = ends
     silence = packets.ts[i] - five_tuple.latest_ts
     if five_tuple.connection < 0 or silence > IDLE_TIMEOUT_US:
         return OPENS
-    if packets.tcp_flags[i] & (SYN | ACK) != SYN or _is_repeated_syn(packets, i, sender):
+    if packets.tcp_flags[i] & (SYN | ACK) != SYN:
         return CONTINUES
+    if _is_repeated_syn(packets, i, sender):
+        has_ended = max(sender.fin_end, receiver.fin_end) < window.NO_FIN
+        has_ended |= five_tuple.carried_data and silence > REUSE_AFTER_US
+        return OPENS if has_ended else CONTINUES
     has_sent = sender.highest != NONE
     if has_sent and _isn_in_use(packets, i, sender, next_packet) == OLD:
         return OUT_OF_WINDOW

@@ -1,17 +1,19 @@
-"""IP IDs that count all TCP packets from a server to a user, attributed to its connections.
+"""IP IDs that count all packets from a server to a user, attributed to its connections.
 
 Some senders count the packets to each host (ns-3, Windows). Then no connection alone shows which of
-its packets are missing, but all connections of a user with the server do together. Here such IDs
-are replaced by numbers of each connection. An ID that no packet carries is attributed to a
-connection if the packets before and after it are of this one; otherwise to none.
+its packets are missing, but all packets of a user and a server do together, also those of UDP and
+ICMP. Here such IDs are replaced by numbers of each connection. An ID that no packet carries is
+attributed to a connection if the packets before and after it are of this one; otherwise to none.
 """
 
 import numpy as np
 
 from spark_jobs.estimators.ip_ids import MAX_REORDERING
-from spark_jobs.estimators.records import Connections, Segments
+from spark_jobs.estimators.records import Connections, Packets, Segments
 from spark_jobs.estimators.tcp import RST
 
+NO_CONNECTION = -1
+"""Number in place of the connection of a packet that is no TCP packet."""
 MAX_MISSING_SHARE = 0.05
 """Maximum number of missing IDs, as a share of the packets.
 
@@ -20,28 +22,41 @@ If more are missing, the server may count the packets to other hosts, too.
 
 
 def number_by_connection(
-    segments: Segments, connections: Connections, servers: np.ndarray
+    segments: Segments, connections: Connections, packets: Packets, servers: np.ndarray
 ) -> tuple[Segments, np.ndarray]:
     """Return (segments, SERVER[C]) in which IP IDs that count by host count by connection.
 
     Only the IDs to the mobile change; a packet with RST keeps its ID.
     """
-    host = connections.user.astype(np.int64) << 32 | connections.server
-    chosen = np.isin(host, host[servers["ids_in_order"] & ~servers["ids_exclusive"]])
+    host = _hosts(connections.user, connections.server)
+    others = np.flatnonzero(~packets.is_tcp & packets.downlink & (packets.ip_id != 0))
+    host_of_others = _hosts(packets.user[others], packets.server[others])
+    is_shared = ~servers["ids_exclusive"] | np.isin(host, host_of_others)
+    chosen = np.isin(host, host[servers["ids_in_order"] & is_shared])
     if not chosen.any():
         return segments, servers
     of_segment = np.repeat(np.arange(len(host)), np.diff(connections.first))
     at = np.flatnonzero(chosen[of_segment] & segments.downlink & (segments.tcp_flags & RST == 0))
-    at = at[np.lexsort((segments.place[at], host[of_segment[at]]))]
-    _, pair = np.unique(host[of_segment[at]], return_inverse=True)
-    order, missing, counts_pair = _read_counters(segments.ip_id[at], pair)
-    at = at[order]
-    number = _numbers(of_segment[at], missing)
+    others = others[np.isin(host_of_others, host[chosen])]
+    connection = np.append(of_segment[at], np.full(len(others), NO_CONNECTION))
+    host = np.append(host[of_segment[at]], _hosts(packets.user[others], packets.server[others]))
+    by_time = np.lexsort((np.append(segments.place[at], others), host))
+    ip_id = np.append(segments.ip_id[at], packets.ip_id[others])[by_time]
+    _, pair = np.unique(host[by_time], return_inverse=True)
+    order, missing, counts_pair = _read_counters(ip_id, pair)
+    place, connection = by_time[order], connection[by_time[order]]
+    number = _numbers(connection, missing)
+    counts_pair &= connection != NO_CONNECTION
     ip_id, out = segments.ip_id.copy(), servers.copy()
-    ip_id[at[counts_pair]] = number[counts_pair].astype(np.uint16)
+    ip_id[at[place[counts_pair]]] = number[counts_pair].astype(np.uint16)
     for name in ("ids_in_order", "ids_exclusive"):
-        out[name][of_segment[at[counts_pair]]] = True
+        out[name][connection[counts_pair]] = True
     return segments._replace(ip_id=ip_id), out
+
+
+def _hosts(user: np.ndarray, server: np.ndarray) -> np.ndarray:
+    """Return a number for each pair of a user and a server, int64[n]."""
+    return user.astype(np.int64) << 32 | server
 
 
 def _read_counters(

@@ -7,7 +7,8 @@ A packet is merged if it carries more than the other end allows (MSS; RFC 9293, 
 was not seen, it is merged if it is larger than Ethernet's largest frames. The segments' size is the
 size that both ends announced, less options (RFC 6691). The exception is a sender whose path carries
 less: then most merged packets are whole multiples of the largest packet that is not merged, and
-that size is used.
+that size is used; or all merged packets are multiples of a size, also if no single segment was
+seen.
 """
 
 from typing import NamedTuple
@@ -28,6 +29,8 @@ MIN_ANNOUNCED_MSS = 88
 """B: Linux's minimum MSS; no sender uses a smaller one that is announced."""
 MAX_SEGMENTS = 65_535
 """Linux's GSO_MAX_SEGS: a packet with more segments is not a merged packet."""
+MIN_MULTIPLES = 3
+"""Number of merged packets from which on what all their lengths are multiples of shows the size."""
 DEFAULT_MSS = 536
 """B: RFC 9293, 3.7.1; smaller packets do not show the size of a sender's full segments."""
 HEADERS_IPV4, HEADERS_IPV6 = 40, 60
@@ -105,6 +108,8 @@ def _segment_sizes(packets, connection, headers, announced, merged):
     payload_len = packets.payload_len
     agreed, seen = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
     fits_agreed, fits_seen = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
+    divisor, multiples = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
+    options_of = np.zeros(merged.shape, np.int64)
     for pass_ in range(2):
         for i in range(len(connection)):
             c, direction = connection[i], 1 if downlink[i] else 0
@@ -118,6 +123,10 @@ def _segment_sizes(packets, connection, headers, announced, merged):
                 agreed[c, direction] = mss if limit else ETHERNET_MTU - headers[i]
                 if is_whole and payload + options >= DEFAULT_MSS:
                     seen[c, direction] = max(seen[c, direction], payload + options)
+                elif not is_whole and flags[i] & (PSH | FIN) == 0:
+                    divisor[c, direction] = np.gcd(divisor[c, direction], payload)
+                    multiples[c, direction] += 1
+                    options_of[c, direction] = options
             elif not is_whole:
                 fits_agreed[c, direction] += payload % max(1, agreed[c, direction] - options) == 0
                 fits_seen[c, direction] += payload % max(1, seen[c, direction] - options) == 0
@@ -126,6 +135,11 @@ def _segment_sizes(packets, connection, headers, announced, merged):
             min_fits = fits_agreed[c, direction] + (1 if announced[c, 1 - direction] else 0)
             if seen[c, direction] and fits_seen[c, direction] >= min_fits:
                 agreed[c, direction] = seen[c, direction]
+            elif fits_agreed[c, direction] < multiples[c, direction] >= MIN_MULTIPLES:
+                options, whole = options_of[c, direction], divisor[c, direction]
+                parts = -(-whole // max(1, agreed[c, direction] - options))
+                if whole % max(1, parts) == 0 and whole >= parts * (DEFAULT_MSS - options):
+                    agreed[c, direction] = whole // parts + options
     return agreed
 
 

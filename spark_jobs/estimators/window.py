@@ -55,6 +55,9 @@ JITTER_US = 10_000
 """Time by which a capture may stamp an ACK earlier than the data that it acknowledges."""
 MAX_SEGMENT_AGE_US = 10_000_000
 """A segment that was overtaken by more than this is an old duplicate."""
+OUTDATED_US = 1 << 31
+"""Time after which a timestamp is not comparable any more (RFC 7323, 5.5): a clock that counts µs
+has turned half around."""
 
 END = np.dtype(
     [
@@ -87,7 +90,7 @@ syn_window: the window that the other end's SYN offered (B)
 max_window: the widest window that it was offered (B)
 window_scale: shift count of its own windows (NO_SCALE: without the option)
 max_shift: maximum shift of its own windows
-syn_ts_val: its SYN's timestamp
+syn_ts_val: its SYN's timestamp; NONE as soon as there is an old_ts_val
 old_ts_val: a timestamp that is at least MAX_SEGMENT_AGE_US old
 next_old_ts_val, next_old_seen_ts: the next such timestamp, and the time at which it passed (µs)
 fin_end: end of its FIN, or NO_FIN
@@ -153,7 +156,7 @@ def accept_plain(segment, sender, receiver):
     if ack > receiver.highest or ack <= receiver.isn or ack < receiver.acked - receiver.max_window:
         return False
     if segment.has_timestamp:
-        if segment.length and _is_old_duplicate(segment.ts_val, sender):
+        if segment.length and _is_old_duplicate(segment.ts_val, segment.ts, sender):
             return False
         if segment.ts - sender.next_old_seen_ts >= MAX_SEGMENT_AGE_US:
             _update_timestamp_limit(segment.ts_val, segment.ts, sender)
@@ -164,8 +167,13 @@ def accept_plain(segment, sender, receiver):
 
 
 @inner
-def _is_old_duplicate(ts_val, sender):
-    """Return whether a timestamp is older than the connection, or too old to be in transit."""
+def _is_old_duplicate(ts_val, ts, sender):
+    """Return whether a timestamp is older than the connection, or too old to be in transit.
+
+    ts: time at which it passed (µs).
+    """
+    if ts - sender.next_old_seen_ts > OUTDATED_US:
+        return False
     if sender.syn_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.syn_ts_val)) < 0:
         return True
     return sender.old_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.old_ts_val)) < 0
@@ -202,7 +210,10 @@ def acceptability(packets, i, sender, receiver, next_packet):
         if evidence == UNKNOWN:
             return OUT_OF_WINDOW
         verdict = MOVED if evidence == BY_ACK else IN_WINDOW
-    if high > low and packets.has_timestamps[i] and _is_old_duplicate(packets.ts_val[i], sender):
+    is_old = packets.has_timestamps[i] and _is_old_duplicate(
+        packets.ts_val[i], packets.ts[i], sender
+    )
+    if high > low and is_old:
         if low < sender.highest or not _is_data_acknowledged(packets, i, low, sender, next_packet):
             return OUT_OF_WINDOW
         # This sender's timestamp clock runs backwards.
@@ -453,9 +464,13 @@ def _max_shift(end, peer):
 @inner
 def _update_timestamp_limit(ts_val, ts, sender):
     """Advance the timestamps below which the sender's segments are old duplicates."""
+    if sender.next_old_ts_val != NONE and ts - sender.next_old_seen_ts > OUTDATED_US:
+        sender.syn_ts_val = sender.old_ts_val = sender.next_old_ts_val = NONE
     if sender.next_old_ts_val == NONE or seq_diff(ts_val, np.uint32(sender.next_old_ts_val)) > 0:
         sender.old_ts_val, sender.next_old_ts_val, sender.next_old_seen_ts = (
             sender.next_old_ts_val,
             np.int64(ts_val),
             ts,
         )
+        if sender.old_ts_val != NONE:
+            sender.syn_ts_val = NONE  # it is older

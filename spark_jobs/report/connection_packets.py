@@ -24,13 +24,15 @@ KINDS = (
     "fast",
     "slow_start",
     "synack",
+    "pmtu",
     "retransmission",
     "probe",
     "keepalive",
 )
 """Kinds of segments.
 
-new: data sent for the first time. rto, tlp, fast, slow_start, synack: retransmissions by cause.
+new: data sent for the first time. rto, tlp, fast, slow_start, synack, pmtu:
+retransmissions by cause.
 retransmission: one of unknown cause. probe: window probe. keepalive: keep-alive.
 """
 

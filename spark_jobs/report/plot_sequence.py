@@ -31,6 +31,7 @@ KIND_LABELS = {
     "slow_start": ("retransmission: slow start", "#d98200"),
     "fast": ("fast retransmission", "#0067a3"),
     "tlp": ("loss probe", "#a8457f"),
+    "pmtu": ("retransmission: path MTU", "#2f7d4f"),
     "retransmission": ("retransmission", "#8c6d46"),
     "synack": ("SYN ACK retransmission", "#8c6d46"),
     "probe": ("window probe", "#5c5f66"),

@@ -52,6 +52,7 @@ from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import RtoSettings
 from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
 from spark_jobs.estimators.split import split_connections
+from spark_jobs.estimators.timestamps import continued
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import matched_sessions
 from spark_jobs.tables.quic_connections import QuicConnections
@@ -106,6 +107,7 @@ class UserPartition:
         )
         first = group_offsets(connection, count)
         segments = _segments(self.packets, group_order(connection, first), first)
+        segments = continued(segments, first)
         sack_count, unusable_sack = filter_sack_blocks(segments, first)
         segments = segments._replace(sack_count=sack_count)
         self.connections = _connections(self.packets, segments, first, span)
@@ -388,7 +390,7 @@ class UserPartition:
     def numbered(self) -> tuple[Segments, np.ndarray]:
         """(The segments, the connections' servers, SERVER[C]), with IP IDs by connection."""
         known = servers(self.segments, self.connections)
-        return number_by_connection(self.segments, self.connections, known)
+        return number_by_connection(self.segments, self.connections, self.packets, known)
 
     @cached_property
     def servers(self) -> np.ndarray:

@@ -305,7 +305,7 @@ def test_circular_links_do_not_make_an_endless_search(ran, landing):
     (landing / "bb-gprs" / "loop.pcap").symlink_to("loop.pcap")
     status, lines, found = ran("--follow-links")
     assert (status, found) == (2, {"bb-gprs": PACKETS})
-    assert lines[-1].endswith("loop.pcap: is not a regular file")
+    assert [line for line in lines if line.endswith("loop.pcap: is not a regular file")]
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
             if (
                 is_ack
                 and number[up] > sender.snd_una
-                and not _has_nothing_to_retransmit(sender, ts[up] + clock.half)
+                and not transmissions.has_nothing_to_retransmit(sender, ts[up] + clock.half)
             ):
                 is_ack = not _retransmissions_first(down, up, end, segments, sender, clock)
         i = up if is_ack else down
@@ -274,6 +274,8 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
             if flags[i] & RST or downlink[i] or not flags[i] & ACK:
                 continue
         if number[i] == NONE:
+            if downlink[i]:  # a probe or keep-alive takes an IP ID, too
+                transmissions.take_ip_id(sender, segments.ip_id[i])
             continue
         has_timestamps = segments.has_timestamps[i]
         is_stall = stall_classes.is_stall(sender, now)
@@ -298,6 +300,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
                 segments.sack_at[i],
                 np.int64(segments.sack_count[i]),
             )
+            sender.had_cause |= not transmissions.has_nothing_to_retransmit(sender, now)
             spurious_bits = acks.on_ack(sender, sent, edges, ack, sack_edges, context)
             if spurious_bits and sender.rto_retransmission != NONE:
                 spurious[sender.rto_retransmission] |= spurious_bits
@@ -384,16 +387,6 @@ def _write_transfer(workspace, transfer):
         rtt_sampling.write_quantiles(
             sender, workspace.histograms, side, transfer.rtt_quantiles[side]
         )
-
-
-@inner
-def _has_nothing_to_retransmit(sender, now):
-    """Return whether the sender has no reason to retransmit when it receives an ACK now."""
-    if sender.head == sender.tail:
-        return True
-    if sender.state != state.OPEN or sender.dup_acks > 0 or sender.sacked_count > 0:
-        return False
-    return sender.timer == timer.NO_TIMER or now <= sender.timer_due - sender.rto / 4
 
 
 @inner

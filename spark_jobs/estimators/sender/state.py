@@ -82,6 +82,8 @@ SENDER = np.dtype(
         ("timer", "i8"),
         ("timer_due", "i8"),
         ("tlp_end_seq", "i8"),
+        ("pmtu_end", "i8"),
+        ("pmtu_next", "i8"),
         ("cwnd", "f8"),
         ("ssthresh", "f8"),
         ("prior_cwnd", "f8"),
@@ -135,6 +137,7 @@ SENDER = np.dtype(
         ("link_was_busy", "?"),
         ("last_event_at", "i8"),
         ("awaits_answer", "?"),
+        ("had_cause", "?"),
         ("sample_rtt", "i8"),
         ("sample_side", "i8"),
         ("sample_flight", "i8"),
@@ -198,6 +201,8 @@ The timer (see `timer`):
   rto_error_count          RTO expiries in this sum
   timer                    event that the timer waits for: NO_TIMER to REORDERING_TIMER
   timer_due                when the timer expires
+  pmtu_end                 snd_nxt when ICMP made the server retransmit all in flight; or NONE
+  pmtu_next                the next of these retransmissions; or NONE
   tlp_end_seq              snd_nxt when an unanswered loss probe was sent (RFC 8985, 7); or NONE
 
 The congestion window (see `window`):
@@ -253,6 +258,7 @@ Times that are summed up:
   requested_at             when the mobile sent its first data since the last idle period
   link_was_busy            the access link was busy before the last ACK
   last_event_at            when the server last received or sent a packet
+  had_cause                whether it had a cause to retransmit since its last packet that Gi saw
   awaits_answer            the last ACK came after a silence, and nothing was sent since
 
 RTT samples (see `rtt_sampling`; pairs: access side, Internet side):
@@ -308,7 +314,7 @@ def initialize(sender, context, timer_rule):
     sender.window_scale = sender.rwnd = 0
     sender.max_segment = 1
     sender.snd_una = sender.snd_nxt = sender.highest_sacked = NONE
-    sender.recover = sender.tlp_end_seq = NONE
+    sender.recover = sender.tlp_end_seq = sender.pmtu_end = sender.pmtu_next = NONE
     sender.head = sender.tail = sender.inserted = sender.work = 0
     sender.sacked_count = sender.lost_count = sender.dup_acks = 0
     sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
@@ -323,7 +329,7 @@ def initialize(sender, context, timer_rule):
     sender.busy_since = sender.idle_since = NONE
     sender.busy_time = sender.rwnd_limited = 0.0
     sender.retransmissions = sender.rto_expiries = 0
-    sender.awaits_answer = False
+    sender.awaits_answer = sender.had_cause = False
     sender.last_event_at = NEVER
 
 

@@ -15,8 +15,8 @@ from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import DUP_THRESH
 
-ORIGINAL, SYNACK, RTO_EXPIRY, LOSS_PROBE, FAST, SLOW_START = range(6)
-CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start")
+ORIGINAL, SYNACK, RTO_EXPIRY, LOSS_PROBE, FAST, SLOW_START, PMTU = range(7)
+CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start", "pmtu")
 """Causes of a transmission.
 
 none: new data
@@ -25,6 +25,8 @@ rto: RTO expiry (RFC 6298)
 tlp: loss probe, which may carry new data (RFC 8985, 7)
 fast: duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675)
 slow_start: ACKs after an RTO expiry (RFC 5681, 3.3.2)
+pmtu: ICMP said that packets were too big (RFC 1191, RFC 8201): the server retransmits what was in
+    flight, in smaller segments
 """
 
 
@@ -36,13 +38,11 @@ def send(sender, sent, edges, segment, context):
     """
     sender.max_segment = max(sender.max_segment, segment.payload_len)
     inserted = _add_unseen_segments(sender, sent, segment)
-    ahead = np.int64(0)
-    if sender.latest_ip_id >= 0:
-        ahead = ip_ids.ahead(segment.ip_id, sender.latest_ip_id)
-    if sender.latest_ip_id < 0 or ahead > 0:
-        sender.latest_ip_id = segment.ip_id
+    ahead = take_ip_id(sender, segment.ip_id)
     unseen = ahead - 1 - inserted if sender.ids_exclusive else np.int64(0)
-    if unseen > 0 and sender.head < sender.tail:
+    has_cause = sender.had_cause or not has_nothing_to_retransmit(sender, segment.time)
+    sender.had_cause = False
+    if unseen > 0 and has_cause and sender.head < sender.tail:
         _count_unseen_retransmissions(sender, sent, segment, unseen, context.clock)
     is_reordered = segment.low < sender.snd_nxt and _is_reordered(
         sender, sent, segment, ahead, context
@@ -67,6 +67,17 @@ def send(sender, sent, edges, segment, context):
         _account_new_data(sender, edges, segment, context.clock)
     is_loss_probe = _send_new(sender, sent, segment, context)
     return LOSS_PROBE if is_loss_probe else cause
+
+
+@inner
+def take_ip_id(sender, ip_id):
+    """Record the IP ID of a packet that the server sends; return how far ahead it is."""
+    ahead = np.int64(0)
+    if sender.latest_ip_id >= 0:
+        ahead = ip_ids.ahead(ip_id, sender.latest_ip_id)
+    if sender.latest_ip_id < 0 or ahead > 0:
+        sender.latest_ip_id = np.int64(ip_id)
+    return ahead
 
 
 @inner
@@ -174,7 +185,13 @@ def _retransmit(sender, sent, segment, clock):
     cause = _cause_of_retransmission(sender, sent, segment, clock)
     sender.retransmissions += 1
     is_head = scoreboard.first_above(sender, sent, segment.low) == sender.head
-    if cause == RTO_EXPIRY:
+    if cause == PMTU:
+        if segment.low != sender.pmtu_next:
+            sender.state, sender.recover, sender.pmtu_end = LOSS, sender.snd_nxt, sender.snd_nxt
+            scoreboard.mark_all_lost(sender, sent)
+        sender.pmtu_next = segment.high if segment.high < sender.pmtu_end else NONE
+        timer.restart(sender, segment.time)
+    elif cause == RTO_EXPIRY:
         _expire_rto(sender, sent, segment.time)
         if sender.rto_retransmission == NONE:
             sender.rto_retransmission, sender.rto_ts_val = segment.segment_index, segment.ts_val
@@ -201,6 +218,16 @@ def _retransmit(sender, sent, segment, clock):
     if cause != RTO_EXPIRY and cause != LOSS_PROBE:
         window.update_room(sender, segment.time)
     return cause
+
+
+@inner
+def has_nothing_to_retransmit(sender, now):
+    """Return whether the sender has no reason to retransmit now."""
+    if sender.head == sender.tail:
+        return True
+    if sender.state != OPEN or sender.dup_acks > 0 or sender.sacked_count > 0:
+        return False
+    return sender.timer == timer.NO_TIMER or now <= sender.timer_due - sender.rto / 4
 
 
 @inner
@@ -243,6 +270,8 @@ def _cause_of_retransmission(sender, sent, segment, clock):
     answers_ack = now - sender.last_ack_at <= clock.jitter
     _end_reordering_wait(sender, sent, now, clock)
     is_due = timer.is_due(sender, now, clock.jitter)
+    if _answers_icmp(sender, sent, k, segment, is_due):
+        return PMTU
     if sender.state != OPEN:
         is_repeated = (
             is_head
@@ -278,6 +307,22 @@ def _cause_of_retransmission(sender, sent, segment, clock):
     ):
         return LOSS_PROBE
     return RTO_EXPIRY
+
+
+@inner
+def _answers_icmp(sender, sent, k, segment, is_due):
+    """Return whether a retransmission, of segment k, answers ICMP's message on the path's MTU.
+
+    Nothing else makes a sender retransmit a full segment as a smaller one before its timer is due
+    and without a sign of a loss. What was in flight then follows.
+    """
+    if segment.low == sender.pmtu_next:
+        return True
+    if k == sender.tail or sent[k].transmissions > 1:
+        return False
+    is_smaller = segment.high < sent[k].high and sent[k].high - sent[k].low == sender.max_segment
+    has_cause = is_due or sender.dup_acks > 0 or sender.sacked_count > 0
+    return sender.state == OPEN and is_smaller and segment.low == sent[k].low and not has_cause
 
 
 @inner

@@ -8,11 +8,12 @@ CAUSES = {
     "rto": "after an RTO expiry",
     "slow_start": "in the slow start after an RTO expiry, on ACKs",
     "tlp": "as a loss probe",
+    "pmtu": "on ICMP's message that packets were too big for the path",
     "unknown": "for an unknown cause",
 }
 """Causes of retransmissions, as in the table retransmissions (unknown: null there).
 
-fast is driven by data; rto, slow_start and tlp are driven by a timer.
+fast is driven by data; rto, slow_start and tlp are driven by a timer; pmtu by ICMP.
 """
 
 MART = Table(

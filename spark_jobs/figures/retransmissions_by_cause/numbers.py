@@ -15,7 +15,8 @@ def _sum(causes: tuple[str, ...], suffix: str = "") -> str:
 
 
 CAUSE_LABELS = {cause: with_spaces(cause) for cause in CAUSES} | {
-    "slow_start": "slow start after an RTO expiry"
+    "slow_start": "slow start after an RTO expiry",
+    "pmtu": "path MTU",
 }
 """Labels of the causes; "slow start" alone is a limit, with a colour of its own."""
 ALL_CAUSES = tuple(CAUSES)
