@@ -31,9 +31,8 @@ KINDS = (
 )
 """Kinds of segments.
 
-new: data sent for the first time. rto, tlp, fast, slow_start, synack, pmtu:
-retransmissions by cause.
-retransmission: one of unknown cause. probe: window probe. keepalive: keep-alive.
+new: data sent for the first time. rto, tlp, fast, slow_start, synack, pmtu: retransmissions by
+cause. retransmission: one of unknown cause. probe: window probe. keepalive: keep-alive.
 """
 
 SEGMENT = np.dtype(
@@ -183,10 +182,8 @@ def packets_of(partition: UserPartition, connection: Connection) -> ConnectionPa
     up = replace(down, number=up_number, forward=~segments.downlink)
     replayed, limited = flow["retransmissions"] is not None, flow["limited_by"] is not None
     moments = partition.server_states(place)
-    connections, place_ = partition.connections, slice(place, place + 1)
-    code, addresses = partition.names.addresses_of(
-        connections.user[place_], connections.server[place_]
-    )
+    ends = partition.connections
+    code, addresses = partition.names.addresses_of(ends.user[[place]], ends.server[[place]])
     return ConnectionPackets(
         _downlink(down, connection, partition.names.captures, start),
         _stream(up, _kinds(up)),

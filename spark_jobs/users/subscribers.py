@@ -65,10 +65,11 @@ def find_links(codes: np.ndarray, ts: np.ndarray, addresses: list[str], leases: 
     found, links = np.unique(
         np.where(is_leased, link[latest], len(subscribers) + codes), return_inverse=True
     )
+    users, keys = [*subscribers, *addresses], [*names.dictionary.to_pylist(), *addresses]
     return Links(
         links,
-        [[*subscribers, *addresses][k] for k in found.tolist()],
-        [[*names.dictionary.to_pylist(), *addresses][k] for k in found.tolist()],
+        [users[k] for k in found.tolist()],
+        [keys[k] for k in found.tolist()],
         np.where(is_leased, home[latest], -1),
     )
 
