@@ -5,11 +5,11 @@ TTL. A mirror of two switch ports, or a capture of all interfaces of a host, del
 same packet twice or more. The first one is kept. Only values of the rows are compared, so that the
 rows of all front ends are treated alike.
 
-What is compared is what a packet was sent as: all values but its TTL. Packets whose equality has a
-meaning are decided:
+Two packets are compared by all their values but the TTL. For some packets, equal values are
+evidence:
 
 - An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), but may keep
-  it in a retransmission. It has no meaning for a sender that uses a constant one, that is, if the
+  it in a retransmission. It is no evidence if the sender uses a constant one, that is, if the
   connection's last packet in that direction had the same identification but other content.
   Fragments always have the identification of their datagram, and their offset distinguishes them
   (RFC 6864, 4.1; RFC 8200, 4.5). A sender of UDP with segmentation offload counts from 0 in each
@@ -18,12 +18,13 @@ meaning are decided:
 - The first bytes of a QUIC datagram, which are encrypted.
 - Data, a SYN or a FIN of TCP.
 
-A decided packet that equals an earlier one is a copy of it if its TTL differs (of TCP, or with an
-identification), or if it comes sooner than any sender could retransmit it; of QUIC without an
-identification only if the file has copies. If most decided packets of a direction come twice or
-more, the file has copies: then packets are copies within several times the usual delay of copies,
-and packets without a meaning are, too: duplicate ACKs without SACK (RFC 5681), the SYN ACKs to two
-SYNs that arrived together. The beginning of a file is read twice, to learn whether it has copies.
+Such a packet is a duplicate of an earlier one if its TTL differs (a packet of TCP, or one with an
+identification), or if it comes sooner than any sender could retransmit it. QUIC without an
+identification needs more: that the file has duplicates. A direction of a file has duplicates if
+most of its packets with evidence come twice or more. Then the limit is several times the usual
+delay of a duplicate, and packets without evidence can be duplicates, too: duplicate ACKs without
+SACK (RFC 5681), and the SYN ACKs to two SYNs that arrived together. The beginning of a file is read
+twice, to learn whether it has duplicates.
 """
 
 from collections.abc import Iterator
@@ -49,14 +50,14 @@ REMEMBERED_PACKETS = 1 << 16
 """Number of packets with which a packet is compared; a power of two."""
 MAX_LOOKALIKES = 64
 """Maximum number of packets with the same fingerprint that are compared, latest first."""
-MIN_DECIDED = 8
-"""Minimum number of decided packets of a direction to infer that its packets come twice."""
+MIN_WITH_EVIDENCE = 8
+"""Minimum number of packets with evidence of a direction to infer that its packets come twice."""
 LEARNING_PACKETS = 1 << 15
-"""Number of packets at the beginning of a file by which it is learned whether it has copies."""
+"""Number of packets at the beginning of a file by which it is learned whether it has duplicates."""
 MAX_DELAY_FACTOR = 4
-"""Maximum delay of a copy, in usual delays of copies."""
+"""Maximum delay of a duplicate, in usual delays."""
 HALVING_COUNT = 1024
-"""Number of decided packets at which the counts are halved, so that recent packets weigh more."""
+"""Number of packets with evidence at which the counts are halved: recent packets weigh more."""
 
 UNIQUE, SAME_TTL, OTHER_TTL, DELAY = range(4)
 
@@ -66,7 +67,7 @@ RECENT_PACKET = np.dtype(
         ("ts", "i8"),
         ("previous", "i8"),
         ("duplicate_ttls", "u8"),
-        ("copies", "i4"),
+        ("duplicates", "i4"),
         ("ttl", "u1"),
         ("constant_ttl", "?"),
     ],
@@ -78,7 +79,7 @@ fingerprint: hash of all its values but the TTL
 ts: timestamp (µs)
 previous: position of the previous packet with the same hash slot
 duplicate_ttls: TTLs of its duplicates, modulo 64, as bits
-copies: number of its duplicates with the same TTL
+duplicates: number of its duplicates with the same TTL
 ttl: its own TTL
 constant_ttl: whether the packets before it with the same fingerprint had the same TTL
 """
@@ -105,7 +106,7 @@ class DuplicateFinder:
         self._has_learned = False
 
     def _forget(self) -> None:
-        """Forget all packets, but not whether the file has copies."""
+        """Forget all packets, but not whether the file has duplicates."""
         self._recent = np.zeros(REMEMBERED_PACKETS, RECENT_PACKET)
         self._latest = np.full(REMEMBERED_PACKETS, -1, np.int64)
         self._state = np.zeros(2, np.int64)
@@ -234,11 +235,11 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
     recent: RECENT_PACKET[a power of two], indexed by the packet's position modulo the length
     latest: int64, latest position of each hash slot
     state: number of packets so far, and the first position within the time window
-    fates: int64[2, 4], by direction: how many decided packets were UNIQUE, how many duplicates came
-        with SAME_TTL or OTHER_TTL, and the DELAY of those with the same one in all (µs)
+    fates: int64[2, 4], by direction: how many packets with evidence were UNIQUE, how many of them
+        duplicates with SAME_TTL or OTHER_TTL, and the sum of the DELAYs of the former (µs)
     senders: SENDER[a power of two], indexed by hash
 
-    is_learning: take every decided packet that equals an earlier one for a copy
+    is_learning: take every packet with evidence that equals an earlier one for a duplicate
     """
     is_duplicate = np.zeros(len(rows), np.bool_)
     capacity = len(recent)
@@ -260,19 +261,21 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
             is_identified |= not (sender.constant_ip_id and sender.endpoints == endpoints)
         has_content = row.ip_proto == decode.UDP and row.has & HAS_QUIC != 0
         has_content &= row.payload_len != 0 and row.fragment == 0
-        is_decided = is_identified or has_content or _sender_must_wait(row)
+        has_evidence = is_identified or has_content or _sender_must_wait(row)
         unique, same, other_ttl, delays_us = fates[direction]
-        if unique < MIN_DECIDED:  # few packets of this direction have a meaning: both count
+        if (
+            unique < MIN_WITH_EVIDENCE
+        ):  # few packets of this direction have evidence: both directions count
             unique, same, other_ttl, delays_us = fates[0] + fates[1]
-        has_enough = unique >= MIN_DECIDED
-        has_copies = is_learning or (has_enough and 2 * same > unique)
+        has_enough = unique >= MIN_WITH_EVIDENCE
+        has_duplicates = is_learning or (has_enough and 2 * same > unique)
         max_delay_us = MIN_RETRANSMISSION_US
         if is_learning:
             max_delay_us = WINDOW_US
-        elif has_copies:
+        elif has_duplicates:
             usual_us = delays_us // same
             max_delay_us = min(max(max_delay_us, MAX_DELAY_FACTOR * usual_us), WINDOW_US)
-        max_copies = max(1, (same + unique // 2) // max(unique, 1))
+        max_duplicates = max(1, (same + unique // 2) // max(unique, 1))
         by_ttl = row.has & decode.HAS_TCP != 0
         by_ttl |= has_enough and 2 * other_ttl > unique
         if fates[direction, UNIQUE] >= HALVING_COUNT:
@@ -294,8 +297,8 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
             delay_us = abs(ts - other.ts)
             if same_ttl:
                 is_duplicate[i] = delay_us < max_delay_us
-                if not is_identified and (has_content or not is_decided):
-                    is_duplicate[i] &= has_copies and other.copies < max_copies
+                if not is_identified and (has_content or not has_evidence):
+                    is_duplicate[i] &= has_duplicates and other.duplicates < max_duplicates
                 if constant_ttl and delay_us >= max_delay_us:
                     break
             elif is_identified:
@@ -306,11 +309,11 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
                 )
             if is_duplicate[i]:
                 other.duplicate_ttls |= bit
-                other.copies += same_ttl
+                other.duplicates += same_ttl
                 break
             if compared == MAX_LOOKALIKES:
                 break
-        if is_decided:
+        if has_evidence:
             fate = UNIQUE if not is_duplicate[i] else SAME_TTL if same_ttl else OTHER_TTL
             fates[direction, fate] += 1
             if fate == SAME_TTL:
@@ -320,7 +323,7 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
                 _update_sender(sender, endpoints, fingerprint, row.ip_id)
             kept = recent[position & mask]
             kept.fingerprint, kept.ts, kept.previous = fingerprint, ts, latest[slot]
-            kept.duplicate_ttls, kept.copies = 0, 0
+            kept.duplicate_ttls, kept.duplicates = 0, 0
             kept.ttl, kept.constant_ttl = ttl, constant_ttl
             latest[slot] = position
             position += 1

@@ -18,7 +18,7 @@ CAUSES = {
     "tlp": "for loss probing",
     "fast": "after duplicate ACKs or SACK blocks",
     "slow_start": "in slow start after an RTO expiry",
-    "pmtu": "as ICMP said that packets were too big",
+    "pmtu": "because ICMP said that packets were too big",
     "probe": "for window probing",
     "keepalive": "to keep the connection alive",
 }

@@ -142,15 +142,12 @@ def read_packets(
         user, addresses = _by_vlan(user, addresses, vlan, np.concatenate(downlink), leased)
     users, links = addresses, addresses
     if leases is not None and len(leases):
-        present = np.flatnonzero(user >= 0)
-        found = find_links(user[present], ts[present], addresses, leases)
-        users, links = found.users, found.names
-        user = np.full(len(user), NOBODY)
-        user[present] = found.link
+        are_moved = None
         if moved is not None:
-            are_moved = [np.repeat(group.path in moved, group.rows) for group in groups]
-            left = (found.home >= 0) & ~np.concatenate(are_moved)[present]
-            user[present[left]] = NOBODY
+            are_moved = np.repeat(
+                [group.path in moved for group in groups], [g.rows for g in groups]
+            )
+        user, users, links = _by_leases(user, ts, addresses, leases, are_moved)
     wanted = np.array([*map(is_wanted, users, links)], bool)
     user = span.wanted_users(user, ts, wanted)
     server, servers, of_servers, of_links = _for_each_address(
@@ -172,6 +169,27 @@ def read_packets(
     )
     names = Names(users, links, servers, of_links, of_servers, captures)
     return packets, names, _quic_packets(packets, quic)
+
+
+def _by_leases(
+    user: np.ndarray,
+    ts: np.ndarray,
+    addresses: list[str],
+    leases: pa.Table,
+    are_moved: np.ndarray | None,
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """Return packets' links, and the links' users and keys.
+
+    are_moved: which packets are from the files of moved ones, bool[packets]. The others whose home
+    is another user partition are NOBODY's, because they were moved. None: no packets were moved.
+    """
+    present = np.flatnonzero(user >= 0)
+    found = find_links(user[present], ts[present], addresses, leases)
+    link = np.full(len(user), NOBODY)
+    link[present] = found.link
+    if are_moved is not None:
+        link[present[(found.home >= 0) & ~are_moved[present]]] = NOBODY
+    return link, found.users, found.names
 
 
 def _for_each_address(

@@ -17,6 +17,9 @@ from spark_jobs.networks import KeyPeriod, Network, period_of
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.targets import day_text
 
+NAME_COLUMNS = {*KEY_COLUMNS, "session", "link", "charging", "multi_session"}
+"""Columns with pseudonyms."""
+
 
 @dataclass(frozen=True)
 class NamesOfDay:
@@ -57,9 +60,7 @@ class NamesOfDay:
             self.network, secret(), key_period=self.key_period, other_networks=other_keys
         )
         before, now = keys.for_day(_day_of(path)), keys.for_day(self.day)
-        for name in {*KEY_COLUMNS, "session", "link", "charging", "multi_session"} & set(
-            rows.column_names
-        ):
+        for name in NAME_COLUMNS & set(rows.column_names):
             column = rows[name].combine_chunks()
             texts = column if pa.types.is_string(column.type) else column.dictionary
             old_names = [text or "" for text in texts.to_pylist()]

@@ -250,7 +250,7 @@ def test_a_mirror_with_a_vlan_for_each_direction_sees_one_user(warehouse, networ
     assert ask(warehouse, query).fetchall() == [(0.0,)]
 
 
-def test_copies_of_a_packet_in_two_vlans_are_copies(warehouse, network):
+def test_duplicates_in_two_vlans_are_duplicates(warehouse, network):
     """As of a mirror before and after a router, each with a VLAN."""
     before, after = handshake(IPV4, 0, vlan=101), handshake(IPV4, 0.0002, vlan=102)
     put_packets(warehouse, network, *before, *after)

@@ -18,13 +18,13 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
-from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import SECRET_VARIABLE, packed_keys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
 from spark_jobs.tables.registry import ROWS
+from spark_jobs.users.periods import NAME_COLUMNS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap
@@ -54,7 +54,7 @@ def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Tabl
     flow_id, which is made of them."""
     rows = read_rows(table, warehouse.files(table, network.name, day))
     keys, lasting = user_keys(network).for_day(day), user_keys(with_period(network, None))
-    for name in {*KEY_COLUMNS, "session", "link"} & set(rows.column_names):
+    for name in NAME_COLUMNS & set(rows.column_names):
         texts = rows[name].to_pylist()
         called = keys.translate([text or "" for text in texts], lasting)
         at = rows.column_names.index(name)

@@ -9,12 +9,15 @@ from spark_jobs.figures.selection import Selection
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Return captures, frames and packets of each network, and skipped frames by reason."""
+    """Return captures, frames and packets of each network, and skipped frames by reason.
+
+    Logs that give rows of other tables are not among the captures.
+    """
     totals = selection.rows("""
         select network, count(*) as captures, sum(frames)::bigint as frames,
             sum(packets)::bigint as packets, sum(ipv6_packets) / sum(packets) as ipv6,
             min(first_ts) as first_ts, max(last_ts) as last_ts
-        from ingest_log where error is null group by network order by network
+        from ingest_log where error is null and packets = rows group by network order by network
     """)
     skipped = selection.rows("""
         select network, entry.key as reason, sum(entry.value)::bigint as frames
