@@ -12,7 +12,7 @@ import zstandard
 from conftest import CAPTURES
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 
-from spark_jobs.capture.duplicates import MIN_DECIDED, drop_duplicates
+from spark_jobs.capture.duplicates import MIN_WITH_EVIDENCE, drop_duplicates
 from spark_jobs.capture.reader import PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
 from tests.helpers.capture_files import EVERYONE, NOON, Frame, pcap, table_of
@@ -288,7 +288,7 @@ def test_captures_of_two_mirrored_ports_give_the_rows_of_one_port(tmp_path):
     single, found, duplicates = both(tmp_path, 0, 3)
     kept = len(found) - len(single)
     assert kept + duplicates == len(single)
-    assert kept < MIN_DECIDED
+    assert kept < MIN_WITH_EVIDENCE
     until = found["ts"][len(found) // 100]
     assert found.filter(pc.greater(found["ts"], until)).num_rows == (
         single.filter(pc.greater(single["ts"], until)).num_rows
