@@ -88,6 +88,8 @@ SKIP_REASONS = {
     "clock_backwards": "steps back of the monitor's clock; all packets after a step are stamped "
     "later by its size",
     "clock_backwards_us": "sum of the sizes of these steps, in µs",
+    "clock_forwards": "steps forward of the monitor's clock; times across them are not known",
+    "clock_forwards_us": "sum of the sizes of these steps, each from packet to packet, in µs",
     "out_of_order": "kept as rows: packets stamped more than a second before their predecessor, as "
     "in files that were concatenated",
     "implausible_time": "packets without a time (pcapng's simple packet blocks), or with a time "

@@ -194,8 +194,8 @@ PACKETS = Table(
         Column(
             "clock_steps",
             "uint8",
-            "number of steps back of the monitor's clock before the packet within the file. 255: "
-            "255 or more",
+            "number of steps of the monitor's clock, back or forward, before the packet within the "
+            "file. 255: 255 or more",
             required=True,
             compression=UNCOMPRESSED,
         ),

@@ -1,10 +1,10 @@
 """Small captures of problems from public bug reports of other tools: each has its right answer.
 
 The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a new SYN, two
-SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
-that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture that begins
-within a recovery, Cisco's VN-Tag, two IPv6 addresses of one mobile, one private address in two
-VLANs.
+SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back or forward,
+SACK blocks that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture
+that begins within a recovery, Cisco's VN-Tag, two IPv6 addresses of one mobile, one private address
+in two VLANs.
 """
 
 import pytest
@@ -43,6 +43,12 @@ EXPECTED = {
         SET_UP | NOTHING_LOST | {"payload_bytes_down": 4200, "single": True, "packets_down": 4}
     ],
     "min_clock_back.pcap": [SET_UP | dict.fromkeys(NOTHING_LOST) | {"payload_bytes_down": 5600}],
+    "clock_forward_60s.pcap.gz": [
+        SET_UP
+        | dict.fromkeys((*NOTHING_LOST, "throughput", "rtt_access_min", "delay_spikes"))
+        | {"payload_bytes_down": 83_280}
+    ]
+    * 4,
     "min_sack_not_rewritten.pcap.gz": [
         SET_UP | {"lost_access": 2, "lost_internet": 0, "retransmissions": 2, "rto_expiries": 0}
     ],
@@ -95,6 +101,7 @@ COUNTED = {
     "min_snap_54.pcap": {"options_cut": 24},
     "min_ip_fragments.pcap": {"fragments_joined": 3},
     "any_interface_3_copies_v6.pcap.gz": {"duplicate": 134},
+    "clock_forward_60s.pcap.gz": {"clock_forwards": 1, "clock_forwards_us": 60_001_000},
     "min_clock_back.pcap": {"clock_backwards": 1, "clock_backwards_us": 240_000},
 }
 

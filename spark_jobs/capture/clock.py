@@ -1,33 +1,29 @@
-"""Correction of timestamps after the capturing host's clock was set back.
+"""Steps of the capturing host's clock, back and forward.
 
 The rows have the order of the records in the file. If one clock stamped the packets as they
-arrived, this is the order of arrival. A backward jump is a packet with an earlier timestamp than a
-packet before it. It has one of two causes. Either the clock was set back: a clock step. Or the file
-is out of order: the network card has several queues, or files were concatenated. The packets
-themselves decide. After a clock step, TCP sequence numbers ascend in the order of the records. In a
-file that is out of order, they ascend in the order of the timestamps (RFC 9293, 3.4):
+arrived, this is the order of arrival. Two places can be a step of the clock: a jump back, where a
+packet has an earlier timestamp than a packet before it, and a gap, in which no packet is recorded.
+The connections with packets on both sides decide, each with one vote; the majority is followed.
 
-- Compare two packets of one connection and direction, of which the later record has the earlier
-  timestamp. If the later record continues where the other one's data ends, or acknowledges more, it
-  was sent later: the clock stepped. If its data lies before the other one's, or it acknowledges
-  less, the timestamps are right. Data that was recorded before is a retransmission and decides
-  nothing. The majority of the connections that decide is followed.
-- If no connection decides, the answers of the other direction do: an answer with an earlier
-  timestamp than the data that it acknowledges indicates a clock step. This does not hold if
-  timestamps also jump back nearby, because then two clocks are at work.
+After a jump back, either the clock was set back, or the file is out of order: the network card has
+several queues, or files were concatenated. In the true order of a connection's packets, sequence
+numbers, acknowledgment numbers and timestamps ascend, and data comes before its acknowledgment (RFC
+9293, 3.4; RFC 7323). A connection votes for the order with fewer violations: that of the records,
+or that of the times. Many jumps of one size close together come from two clocks, for example of two
+interfaces. One or two packets that are stamped more than a minute late are outliers.
 
-Clocks are rarely set back. Many jumps of one size close together come from two clocks, for example
-of two interfaces or queues. One or two packets that are stamped more than a minute late are
-outliers.
+After a gap, either the clock was set forward, or time passed. The timestamps of both ends tell (RFC
+7323). Packets that the network held up carry old ones, so the least difference counts. Without
+timestamps, the retransmission timers tell: data that is not acknowledged within a second or three
+RTTs is retransmitted (RFC 6298), but in the gap it was not.
 
-After a clock step, the size of the step is added to all later timestamps of the file. The first
-packet after the step then has the timestamp of the last packet before it. The order of packets is
-preserved, and only the time between these two packets is lost.
+After a step back, its size is added to all later timestamps of the file, so that packets stay in
+order: the first packet after the step gets the timestamp of the last one before it. After a step
+forward they are in order as they are.
 """
 
 from collections import deque
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
@@ -43,14 +39,20 @@ OUT_OF_ORDER_US = 1_000_000
 """Limit above which packets out of order are counted (µs)."""
 MAX_STEP_US = 86_400_000_000
 """Largest clock step, one day (µs): a larger jump comes from packets recorded at another time."""
-MAX_ROWS_COMPARED = 100_000
-"""Maximum number of rows on either side of a jump in which connections are compared."""
-INITIAL_ROWS_COMPARED = 512
-"""Number of rows on either side of a jump that are compared first, because they often suffice."""
-WIDENING_FACTOR = 8
-"""Factor by which the number of rows grows if those compared so far do not decide."""
-ENOUGH_CONNECTIONS = 8
-"""Number of deciding connections from which on no further rows are compared."""
+GAP_US = 150_000
+"""Limit above which a gap can be a step forward (µs)."""
+MIN_MISSING_US = 100_000
+"""Limit above which the time that passes by an end's clock and by the file's differs (µs)."""
+US_PER_TICK = (1.0, 1e3, 2e3, 4e3, 1e4, 1e5, 5e5, 1e6)
+"""Usual times from tick to tick of the ends' timestamps (µs; RFC 7323, 5.4)."""
+MIN_TICKS, MAX_RATE_ERROR = 5, 0.2
+"""Fewest ticks that show which of these it is, and the largest error with which they do."""
+TIMER_US = 1_500_000
+"""What a retransmission timer takes at most besides three RTTs at the monitor (µs)."""
+ROWS_COMPARED = (256, 4096)
+"""Numbers of rows on either side of a jump or gap that are compared, until connections decide."""
+FEW_ROWS = 16
+"""Number of rows on either side of a gap that are compared first of all."""
 NEARBY_ROWS = 256
 """Number of rows on either side of a jump in which other jumps as large are counted."""
 MAX_NEARBY_JUMPS = 8
@@ -59,18 +61,15 @@ MAX_OUTLIERS = 2
 """Maximum number of packets in a row that can be outliers."""
 OUTLIER_US = 60_000_000
 """Limit above which a late timestamp can be an outlier (µs)."""
-MAX_SEQ_DISTANCE = 1 << 24
-"""Limit from which on two sequence numbers are not compared (B): they are of different streams."""
-MAX_PROBES = 32
-"""Maximum number of slots of a hash table that are tried for one key."""
 MAX_CREDIT = 1 << 21
-"""Number of rows that may be compared for the jumps of a file before any credit is earned."""
+"""Number of rows that may be compared before any credit is earned; for gaps only half of it."""
 CREDIT_PER_ROW = 4
 """Credit for each row that is passed: the work grows no faster than the file."""
 JUMP_COST = 2_000
 """Fixed cost of a jump besides the rows compared, in the number of rows that take as long."""
 MAX_CLOCK_STEPS = 255
 """Largest number of steps that the column schemas.packets.clock_steps holds."""
+NEVER = -(2**62)
 
 CLOCK = np.dtype(
     [
@@ -100,59 +99,25 @@ SEGMENT = np.dtype(
         ("seq", "u4"),
         ("seq_end", "u4"),
         ("ack", "u4"),
-        ("flags", "u1"),
+        ("ts_val", "u4"),
+        ("direction", "u1"),
+        ("is_syn", "?"),
+        ("has_ack", "?"),
+        ("has_timestamp", "?"),
+        ("is_after", "?"),
     ],
     align=True,
 )
 """A packet's position in its connection.
 
-connection: hash of both endpoints
+connection: hash of both endpoints; 0 for packets that are not compared
 ts: timestamp (µs)
 seq, seq_end: first sequence number and the one after the last; SYN and FIN count as data
-ack: acknowledgment number
-flags: HAS_SEQ, HAS_ACK and IS_DOWNLINK
+ack, ts_val: acknowledgment number, the sender's timestamp; valid with has_ack, has_timestamp
+direction: 1 to the mobile, 0 from it
+is_syn: whether it is a SYN or SYN ACK
+is_after: whether it was recorded after the jump or gap
 """
-HAS_SEQ, HAS_ACK, IS_DOWNLINK = 1, 2, 4
-"""Flags of a SEGMENT: it has a sequence number, an acknowledgment number, goes to the mobile."""
-
-PROGRESS = np.dtype(
-    [
-        ("seq", "u4"),
-        ("seq_end", "u4"),
-        ("seq_end_ts", "i8"),
-        ("ack", "u4"),
-        ("ack_ts", "i8"),
-        ("flags", "u1"),
-    ],
-    align=True,
-)
-"""Progress of one direction of a connection before a jump.
-
-seq, seq_end, seq_end_ts: the data that ends last, and its timestamp (µs)
-ack, ack_ts: the highest acknowledgment number, and its timestamp (µs)
-flags: HAS_SEQ and HAS_ACK
-"""
-
-VOTE = np.dtype(
-    [
-        ("connection", "u8"),
-        ("ack_votes", "i4"),
-        ("data_votes", "i4"),
-        ("answer_votes", "i4"),
-        ("used", "?"),
-    ],
-    align=True,
-)
-"""Votes of one connection for a clock step; votes against are negative.
-
-connection: hash of both endpoints
-ack_votes: votes by acknowledgment numbers of one direction
-data_votes: votes by sequence numbers of one direction
-answer_votes: votes by answers of the other direction
-used: whether the slot of the hash table is in use
-"""
-
-STEP, DISORDER, UNDECIDED = range(3)
 
 
 def correct_clock_steps(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
@@ -160,173 +125,138 @@ def correct_clock_steps(batches: Iterator[PacketBatch], stats: ReadStats) -> Ite
 
     See the module. Counts in stats.skipped the steps, their total size (µs) and the packets out of
     order by more than a second. A row's `clock_steps` is the number of steps before it. Memory:
-    beside the current batch, about MAX_ROWS_COMPARED rows before it and the batches that hold as
-    many rows after it.
+    beside the current batch, the rows before it and the batches after it that are compared.
     """
     file = _BatchSequence(batches)
     clock = np.zeros(1, CLOCK)
-    clock["latest_ts"], clock["work_credit"] = -(2**62), MAX_CREDIT
+    clock["latest_ts"], clock["work_credit"] = NEVER, MAX_CREDIT
     while file.advance():
-        previous = clock.copy()
-        stepped_us, row = 0, 0
+        out_of_order, row = int(clock["out_of_order"][0]), 0
         while (row := _next_jump(file.batch.rows, row, clock)) < len(file.batch.rows):
-            stepped_us += _resolve_jump(file, row, clock)
-        _count_skipped(stats, "clock_backwards", clock["steps"][0] - previous["steps"][0])
-        _count_skipped(stats, "clock_backwards_us", stepped_us)
-        _count_skipped(
-            stats, "out_of_order", clock["out_of_order"][0] - previous["out_of_order"][0]
-        )
+            if step_us := _resolve_jump(file, row, clock[0]):
+                reason = "clock_backwards" if step_us < 0 else "clock_forwards"
+                stats.skipped.update({reason: 1, f"{reason}_us": abs(step_us)})
+        _count_skipped(stats, "out_of_order", int(clock["out_of_order"][0]) - out_of_order)
         yield _drop_implausible_times(file.batch, stats) if clock["shift_us"][0] else file.batch
 
 
 def _count_skipped(stats: ReadStats, reason: str, count: int) -> None:
     if count:
-        stats.skipped[reason] += int(count)
+        stats.skipped[reason] += count
 
 
 def _drop_implausible_times(batch: PacketBatch, stats: ReadStats) -> PacketBatch:
     """Return the batch without packets that were shifted beyond year 9999, and count them."""
     keep = batch.rows["ts"] < decode.LATEST_TS_US
-    _count_skipped(stats, "implausible_time", len(keep) - keep.sum())
+    _count_skipped(stats, "implausible_time", int(len(keep) - keep.sum()))
     return batch if keep.all() else batch.select(keep)
 
 
-class _BatchView:
-    """A batch, and what is computed to compare its rows."""
-
-    def __init__(self, batch: PacketBatch):
-        self.batch = batch
-
-    @cached_property
-    def address_hashes(self) -> np.ndarray:
-        """Return the hashes of the batch's addresses, by address number."""
-        return address_hashes(self.batch.addresses.used_entries)
-
-    def segments(self, begin: int, end: int, shift: int) -> np.ndarray:
-        """Return rows[begin:end] as SEGMENTs, `shift` (µs) later."""
-        return _segments(self.batch.rows[begin:end], self.address_hashes, shift)
-
-
 class _BatchSequence:
-    """The batches of a file, one after the other, with access to the rows before and after."""
+    """The batches of a file in turn, with the rows around a row of the current one.
+
+    A batch of the reader is valid only until the next one is requested.
+    """
+
+    batch: PacketBatch
 
     def __init__(self, batches: Iterator[PacketBatch]):
         self._batches = iter(batches)
-        self._past: deque[_BatchView] = deque()
-        self._upcoming: deque[_BatchView] = deque()
-        self._current: _BatchView | None = None
-        self._owns_current = False
-
-    @property
-    def batch(self) -> PacketBatch:
-        """Return the current batch."""
-        assert self._current is not None
-        return self._current.batch
+        self._before = np.empty(0, SEGMENT)
+        self._upcoming: deque[PacketBatch] = deque()
+        self._is_copied = False
+        self._first = 0
 
     def advance(self) -> bool:
         """Move to the next batch, and return whether there is one."""
-        if self._current is not None:
-            self._keep_last_rows(self._current)
-        self._owns_current = bool(self._upcoming)
-        if self._upcoming:
-            self._current = self._upcoming.popleft()
-        else:
-            batch = next(self._batches, None)
-            self._current = _BatchView(batch) if batch is not None else None
-        return self._current is not None
+        if hasattr(self, "batch"):
+            rows = len(self.batch.rows)
+            last = _segments(self.batch, max(self._first, rows - ROWS_COMPARED[-1]), rows)
+            self._before = np.concatenate([self._before, last])[-ROWS_COMPARED[-1] :]
+        self._first, self._is_copied = 0, bool(self._upcoming)
+        batch = self._upcoming.popleft() if self._upcoming else next(self._batches, None)
+        self.batch = batch or self.batch
+        return batch is not None
 
-    def _keep_last_rows(self, view: _BatchView) -> None:
-        batch = view.batch
-        last_rows = PacketBatch(
-            batch.rows[-MAX_ROWS_COMPARED:].copy(), batch.edges[:0], batch.addresses
-        )
-        self._past.append(_BatchView(last_rows))
-        while sum(len(past.batch.rows) for past in self._past) >= MAX_ROWS_COMPARED + len(
-            self._past[0].batch.rows
-        ):
-            self._past.popleft()
+    def forget_before(self, row: int) -> None:
+        """Leave out what is before batch.rows[row], because a step is between."""
+        self._before, self._first = self._before[:0], row
 
-    def rows_before(self, row: int, count: int) -> np.ndarray:
-        """Return the last rows before batch.rows[row]: SEGMENT[up to count]."""
-        assert self._current is not None
-        parts = [self._current.segments(max(0, row - count), row, 0)]
-        missing = count - row
-        for past in reversed(self._past):
-            if missing <= 0:
-                break
-            n = len(past.batch.rows)
-            parts.insert(0, past.segments(max(0, n - missing), n, 0))
-            missing -= n
-        return np.concatenate(parts)
+    def around(self, row: int, count: int, shift: int) -> np.ndarray:
+        """Return up to `count` rows before batch.rows[row], and as many from it on: SEGMENT[].
 
-    def rows_after(self, row: int, count: int, shift: int) -> np.ndarray:
-        """Return the rows from batch.rows[row] on, `shift` (µs) later: SEGMENT[up to count]."""
-        assert self._current is not None
-        self._read_ahead(count - (len(self.batch.rows) - row))
-        parts = [self._current.segments(row, row + count, shift)]
-        missing = count - len(parts[0])
-        for view in self._upcoming:
-            if missing <= 0:
-                break
-            parts.append(view.segments(0, missing, shift))
-            missing -= len(parts[-1])
-        return np.concatenate(parts)
-
-    def _read_ahead(self, rows: int) -> None:
-        """Read up to `rows` rows after the current batch, if the file has them.
-
-        A batch is valid only until the next one is requested. Batches that are still needed are
-        copied first.
+        shift: what is added to the timestamps of the rows from it on (µs).
         """
-        missing = rows - sum(len(view.batch.rows) for view in self._upcoming)
+        missing = row + count - sum(len(b.rows) for b in (self.batch, *self._upcoming))
         while missing > 0:
-            if not self._owns_current:
-                self._current, self._owns_current = _BatchView(_copy_batch(self.batch)), True
+            if not self._is_copied:
+                self.batch, self._is_copied = _copy(self.batch), True
             batch = next(self._batches, None)
             if batch is None:
                 break
-            self._upcoming.append(_BatchView(_copy_batch(batch)))
+            self._upcoming.append(_copy(batch))
             missing -= len(batch.rows)
+        first = max(self._first, row - count)
+        before = np.concatenate([self._before, _segments(self.batch, first, row)])
+        after = [_segments(self.batch, row, row + count)]
+        after += [_segments(batch, 0, count) for batch in self._upcoming]
+        later = np.concatenate(after)[:count]
+        later["ts"] += shift
+        later["is_after"] = True
+        return np.concatenate([before[-count:], later])
 
 
-def _copy_batch(batch: PacketBatch) -> PacketBatch:
+def _copy(batch: PacketBatch) -> PacketBatch:
     return PacketBatch(batch.rows.copy(), batch.edges.copy(), batch.addresses)
 
 
-def _resolve_jump(file: _BatchSequence, row: int, clock: np.ndarray) -> int:
-    """Decide whether the jump back to batch.rows[row] is a clock step.
+def _segments(batch: PacketBatch, begin: int, end: int) -> np.ndarray:
+    """Return rows[begin:end] of a batch as SEGMENTs."""
+    rows = batch.rows[begin:end]
+    return _as_segments(rows, address_hashes(batch.addresses.used_entries))
 
-    Returns the size of the step (µs), or 0.
+
+def _resolve_jump(file: _BatchSequence, row: int, state: np.void) -> int:
+    """Decide whether the jump or gap before batch.rows[row] is a clock step.
+
+    Returns the size of the step (µs), negative for a step back, or 0.
     """
-    state = clock[0]
     latest_ts, shift_us = int(state["latest_ts"]), int(state["shift_us"])
-    jump_us = latest_ts - int(file.batch.rows["ts"][row]) - shift_us
-    row_limit, cost, verdict = INITIAL_ROWS_COMPARED, JUMP_COST, UNDECIDED
-    if jump_us > MAX_STEP_US or shift_us + jump_us >= decode.LATEST_TS_US:
-        verdict = DISORDER
-    while verdict == UNDECIDED:
-        before, after = file.rows_before(row, row_limit), file.rows_after(row, row_limit, shift_us)
-        cost += len(before) + len(after)
-        has_all_before = len(before) < row_limit or before["ts"][0] <= latest_ts - 2 * jump_us
-        has_all_after = len(after) < row_limit or after["ts"][-1] >= latest_ts + jump_us
-        is_final = (has_all_before and has_all_after) or row_limit >= MAX_ROWS_COMPARED
-        verdict = _classify_jump(before, after, latest_ts, jump_us, is_final)
-        row_limit = min(MAX_ROWS_COMPARED, WIDENING_FACTOR * row_limit)
+    jump_us = int(file.batch.rows["ts"][row]) + shift_us - latest_ts
+    balance, cost, is_possible = 0, JUMP_COST, shift_us - jump_us < decode.LATEST_TS_US
+    for count in ROWS_COMPARED if is_possible and abs(jump_us) <= MAX_STEP_US else ():
+        segments = file.around(row, count, shift_us)
+        cost += len(segments)
+        is_final = len(segments) < 2 * count or count == ROWS_COMPARED[-1]
+        in_order = np.argsort(segments["connection"], kind="stable")
+        if _is_disorder(segments, latest_ts, jump_us):
+            break
+        if jump_us > 0:
+            balance = _vote_on_gap(segments[in_order], jump_us, is_final)
+        else:
+            by_time = np.lexsort((segments["ts"], segments["connection"]))
+            balance = _vote_on_jump(segments[in_order], segments[by_time])
+        if balance < 0 or (balance and jump_us < 0):
+            break
     state["work_credit"] -= cost
-    if verdict == DISORDER or state["work_credit"] < 0:
-        state["ignored_jump_us"] = max(int(state["ignored_jump_us"]), 2 * jump_us)
-    if verdict == STEP:
-        state["shift_us"] += jump_us
+    is_step = balance > 0
+    if is_step:
+        file.forget_before(row)
         state["steps"] += 1
-        return jump_us
-    state["latest_ts"] = latest_ts - jump_us
-    state["out_of_order"] += jump_us > OUT_OF_ORDER_US
-    return 0
+    if jump_us < 0 and not is_step:
+        state["latest_ts"] += jump_us
+        state["out_of_order"] += -jump_us > OUT_OF_ORDER_US
+        state["ignored_jump_us"] = max(int(state["ignored_jump_us"]), -2 * jump_us)
+    elif jump_us < 0:
+        state["shift_us"] -= jump_us
+    else:
+        state["latest_ts"] += jump_us
+    return jump_us if is_step else 0
 
 
 @compiled
 def _next_jump(rows, start, clock):
-    """Return the index of the next row that jumps back by more than REORDERING_SLACK_US.
+    """Return the index of the next row that comes after a jump back or a gap.
 
     Returns len(rows) if no row does. Rows before it get the timestamps of the file's clock. rows:
     decode.ROW[n], searched from `start` on; clock: CLOCK[1].
@@ -334,236 +264,262 @@ def _next_jump(rows, start, clock):
     state = clock[0]
     for i in range(start, len(rows)):
         ts = rows[i].ts + state.shift_us
-        if ts < state.latest_ts - REORDERING_SLACK_US:
-            jump_us = state.latest_ts - ts
-            if state.work_credit > 0 or jump_us > state.ignored_jump_us:
+        jump_us = ts - state.latest_ts
+        if jump_us < -REORDERING_SLACK_US:
+            if state.work_credit > 0 or -jump_us > state.ignored_jump_us:
                 return i
             state.latest_ts = ts
-            state.out_of_order += jump_us > OUT_OF_ORDER_US
+            state.out_of_order += -jump_us > OUT_OF_ORDER_US
+        elif jump_us > GAP_US and state.latest_ts != NEVER:
+            if state.work_credit > MAX_CREDIT // 2 and not _time_passed(rows, i, state.shift_us):
+                return i
         if state.work_credit < MAX_CREDIT:
             state.work_credit += CREDIT_PER_ROW
             if state.work_credit >= MAX_CREDIT:
                 state.ignored_jump_us = 0
         state.latest_ts = max(state.latest_ts, ts)
-        if state.shift_us:
+        if state.steps:
             rows[i].ts = ts
             rows[i].clock_steps = min(state.steps, MAX_CLOCK_STEPS)
     return len(rows)
 
 
+@inner
+def _time_passed(rows, gap, shift_us):
+    """Return whether timestamps in ms of few packets show that the time of a gap passed.
+
+    Most gaps are found so at little cost. gap: index of the first of the rows after it;
+    shift_us: what is added to their timestamps (µs).
+    """
+    for i in range(gap, min(gap + FEW_ROWS, len(rows))):
+        for k in range(max(0, gap - FEW_ROWS), gap):
+            one, other = rows[k], rows[i]
+            if (
+                one.has & other.has & decode.HAS_TIMESTAMPS
+                and one.user == other.user
+                and one.server == other.server
+                and one.user_port == other.user_port
+                and one.downlink == other.downlink
+            ):
+                passed_us = 1000 * np.int64(np.int32(other.ts_val - one.ts_val))
+                if abs(other.ts + shift_us - one.ts - passed_us) < MIN_MISSING_US:
+                    return True
+    return False
+
+
 @compiled
-def _segments(rows, addresses, shift):
-    """Return rows, decode.ROW[n], as SEGMENT[n], `shift` (µs) later.
+def _as_segments(rows, addresses):
+    """Return rows, decode.ROW[n], as SEGMENT[n].
 
     addresses: uint64, hashes by address number.
     """
     out = np.zeros(len(rows), SEGMENT)
     for i in range(len(rows)):
         row, segment = rows[i], out[i]
-        segment.ts = row.ts + shift
-        if not row.has & decode.HAS_TCP or row.tcp_flags & (RST | ACK) == RST:
+        flags = row.tcp_flags
+        segment.ts = row.ts
+        if not row.has & decode.HAS_TCP or flags & (RST | ACK) == RST:
             continue
         ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
         segment.connection = hash_combine(
             addresses[row.user] ^ addresses[row.server] * SECOND_MULTIPLIER, ports
         )
-        flags = row.tcp_flags
         length = np.int64(row.payload_len)
         length += (1 if flags & SYN else 0) + (1 if flags & FIN else 0)
         segment.seq, segment.seq_end, segment.ack = row.seq, np.uint32(row.seq + length), row.ack
-        segment.flags = (
-            HAS_SEQ | (HAS_ACK if flags & ACK else 0) | (IS_DOWNLINK if row.downlink else 0)
-        )
+        segment.direction, segment.is_syn = row.downlink, flags & SYN > 0
+        segment.has_ack = flags & ACK > 0
+        if row.has & decode.HAS_TIMESTAMPS:
+            segment.has_timestamp, segment.ts_val = True, row.ts_val
     return out
 
 
-@inner
-def _seq_difference(one, other):
-    """Return one - other of two 32-bit sequence numbers, or 0 if they are too far apart."""
-    difference = np.int64(np.int32(np.uint32(one) - np.uint32(other)))
-    return difference if abs(difference) < MAX_SEQ_DISTANCE else np.int64(0)
+@compiled
+def _is_disorder(segments, latest_ts, jump_us):
+    """Return whether what is near a jump or gap shows that it is no clock step.
 
-
-@inner
-def _vote_slot(votes, connection, add):
-    """Return the index of a connection in VOTE[a power of two], or -1 if it has none.
-
-    add: add the connection if it is new and a slot is free.
+    Either timestamps jump back nearby as often as where two clocks are at work, or a few outliers
+    are at its beginning or its end: beyond them, timestamps are as if they were not there.
     """
-    mask = len(votes) - 1
-    slot = np.int64(connection & np.uint64(mask))
-    for _ in range(MAX_PROBES):
-        vote = votes[slot]
-        if not vote.used:
-            if not add:
-                return np.int64(-1)
-            vote.used, vote.connection = True, connection
-            return slot
-        if vote.connection == connection:
-            return slot
-        slot = (slot + 1) & mask
-    return np.int64(-1)
+    nearby_jumps, place = 0, 0
+    while not segments[place].is_after:
+        place += 1
+    first = max(0, place - NEARBY_ROWS)
+    latest = segments[first].ts
+    for i in range(first, min(place + NEARBY_ROWS, len(segments))):
+        if latest - segments[i].ts >= max(REORDERING_SLACK_US, abs(jump_us) // 2):
+            nearby_jumps += i != place
+            latest = segments[i].ts
+        latest = max(latest, segments[i].ts)
+    if jump_us < -OUTLIER_US:
+        for i in range(max(0, place - 1 - MAX_OUTLIERS), place):
+            if segments[i].ts <= latest_ts + jump_us:
+                return True
+    if jump_us > 0:
+        for i in range(place, min(place + 1 + MAX_OUTLIERS, len(segments))):
+            if segments[i].ts < latest_ts + jump_us // 2:
+                return True
+    return nearby_jumps > MAX_NEARBY_JUMPS
 
 
 @inner
-def _was_recorded(recorded, segment, add):
-    """Return whether data that begins where the segment's does is in a hash table.
-
-    recorded: uint64[a power of two], the hash table
-    add: whether to add the data if it is not there
-    """
-    mask = len(recorded) - 1
-    key = hash_combine(
-        segment.connection, np.int64(segment.seq) << 1 | np.int64(segment.flags & IS_DOWNLINK > 0)
-    )
-    key |= np.uint64(1)
-    slot = np.int64(key >> np.uint64(1) & np.uint64(mask))
-    for _ in range(MAX_PROBES):
-        if recorded[slot] == key:
-            return True
-        if recorded[slot] == 0:
-            if add:
-                recorded[slot] = key
-            return False
-        slot = (slot + 1) & mask
-    return False
-
-
-@inner
-def _count_jumps(segments, begin, end, min_us):
-    """Return how often timestamps jump back by `min_us` (µs) or more within segments[begin:end]."""
-    count = np.int64(0)
-    if begin < end:
-        latest_ts = segments[begin].ts
-        for i in range(begin + 1, end):
-            if latest_ts - segments[i].ts >= min_us:
-                count += 1
-                latest_ts = segments[i].ts
-            latest_ts = max(latest_ts, segments[i].ts)
-    return count
-
-
-@inner
-def _follows_outliers(before, jump_target):
-    """Return whether the jump comes from a few outliers at the end of `before`.
-
-    The last packets are outliers if a packet just before them is stamped no later than the jump's
-    target.
-    """
-    for i in range(len(before) - 1, max(-1, len(before) - 2 - MAX_OUTLIERS), -1):
-        if before[i].ts <= jump_target:
-            return True
-    return False
-
-
-@inner
-def _update_progress(progress, segment):
-    """Update the PROGRESS of a direction with a further packet of it."""
-    if not progress.flags & HAS_SEQ or _seq_difference(segment.seq_end, progress.seq_end) >= 0:
-        if (
-            not progress.flags & HAS_SEQ
-            or segment.seq_end != progress.seq_end
-            or segment.seq != segment.seq_end
-        ):
-            progress.seq, progress.seq_end, progress.seq_end_ts = (
-                segment.seq,
-                segment.seq_end,
-                segment.ts,
-            )
-        progress.flags |= HAS_SEQ
-    if segment.flags & HAS_ACK:
-        if not progress.flags & HAS_ACK or _seq_difference(segment.ack, progress.ack) >= 0:
-            progress.ack, progress.ack_ts = segment.ack, segment.ts
-            progress.flags |= HAS_ACK
-
-
-@inner
-def _add_votes(vote, own, other, segment, is_new):
-    """Add the votes of a packet that was recorded after the jump.
-
-    own, other: PROGRESS of its own direction and of the other one before the jump
-    is_new: whether its data was not recorded before
-    """
-    ts = segment.ts
-    if own.flags & HAS_SEQ and ts < own.seq_end_ts:
-        gap_after, gap_before = (
-            _seq_difference(segment.seq, own.seq_end),
-            _seq_difference(own.seq, segment.seq_end),
-        )
-        if gap_after >= 0 and _seq_difference(segment.seq_end, own.seq) > 0:
-            vote.data_votes += 1
-        elif own.seq_end != own.seq and is_new:  # otherwise it may be a retransmission
-            if gap_before >= 0 and _seq_difference(own.seq_end, segment.seq) > 0:
-                vote.data_votes -= 1
-    if segment.flags & HAS_ACK and own.flags & HAS_ACK and ts < own.ack_ts:
-        advance = _seq_difference(segment.ack, own.ack)
-        vote.ack_votes += (1 if advance > 0 else 0) - (1 if advance < 0 else 0)
-    if segment.flags & HAS_ACK and other.flags & HAS_SEQ and ts < other.seq_end_ts:
-        if other.seq_end != other.seq and segment.ack == other.seq_end:
-            vote.answer_votes += 1
-    if other.flags & HAS_ACK and ts < other.ack_ts and segment.seq_end != segment.seq and is_new:
-        if _seq_difference(other.ack, segment.seq) > 0:
-            vote.answer_votes -= 1
+def _end(segments, begin):
+    """Return the index after the last segment of the connection that begins at segments[begin]."""
+    end = begin
+    while end < len(segments) and segments[end].connection == segments[begin].connection:
+        end += 1
+    return end
 
 
 @compiled
-def _classify_jump(before, after, latest_ts, jump_us, is_final):
-    """Return whether a jump is a STEP, DISORDER, or still UNDECIDED.
+def _vote_on_jump(by_record, by_time):
+    """Return how many more connections vote for a step back than against.
 
-    latest_ts, jump_us: the jump goes back by jump_us from latest_ts (µs)
-    before, after: SEGMENTs on either side of the jump
-    is_final: whether no further rows can be compared. If not, the result may be UNDECIDED.
+    by_record, by_time: SEGMENT[n], by connection and order of the records, or by time
     """
-    min_us = max(REORDERING_SLACK_US, jump_us // 2)
-    nearby_jumps = _count_jumps(after, np.int64(0), min(NEARBY_ROWS, len(after)), min_us)
-    nearby_jumps += _count_jumps(
-        before, max(np.int64(0), len(before) - NEARBY_ROWS), len(before), min_us
-    )
-    jump_target = latest_ts - jump_us
-    if nearby_jumps > MAX_NEARBY_JUMPS or (
-        jump_us > OUTLIER_US and _follows_outliers(before, jump_target)
-    ):
-        return DISORDER
-    size = 2
-    while size < 2 * len(before):
-        size *= 2
-    votes, progress = np.zeros(size, VOTE), np.zeros((size, 2), PROGRESS)
-    recorded = np.zeros(size, np.uint64)
+    balance, begin, latest = 0, 0, np.zeros(2, SEGMENT)
+    while begin < len(by_record):
+        end = _end(by_record, begin)
+        if by_record[begin].connection:
+            in_time = _violations(by_time, begin, end, latest)
+            in_record = _violations(by_record, begin, end, latest)
+            balance += np.sign(in_time - in_record)
+        begin = end
+    return balance
+
+
+@inner
+def _violations(segments, begin, end, latest):
+    """Return how often a connection's segments contradict their order.
+
+    latest: SEGMENT[2], overwritten: the latest numbers of each direction; `is_after`: seq_end known
+    """
+    violations = 0
+    latest[:] = segments[begin]
+    for way in latest:
+        way.is_after = way.has_ack = way.has_timestamp = False
+    for i in range(begin, end):
+        segment = segments[i]
+        own, other = latest[segment.direction], latest[1 - segment.direction]
+        if not own.is_after or _is_later(segment.seq_end, own.seq_end):
+            own.seq_end, own.is_after = segment.seq_end, True
+        elif segment.seq != segment.seq_end or _is_later(own.seq_end, segment.seq_end):
+            violations += 1
+        if segment.seq != segment.seq_end and other.has_ack:
+            violations += not _is_later(segment.seq_end, other.ack)
+        if segment.has_ack:
+            violations += own.has_ack and _is_later(own.ack, segment.ack)
+            if not own.has_ack or _is_later(segment.ack, own.ack):
+                own.ack, own.has_ack = segment.ack, True
+        if segment.has_timestamp:
+            violations += own.has_timestamp and _is_later(own.ts_val, segment.ts_val)
+            own.ts_val, own.has_timestamp = segment.ts_val, True
+    return violations
+
+
+@inner
+def _is_later(one, other):
+    """Return whether a 32-bit number is after another one (RFC 9293, 3.4)."""
+    return np.int32(np.uint32(one) - np.uint32(other)) > 0
+
+
+@compiled
+def _vote_on_gap(segments, gap_us, is_final):
+    """Return how many more connections vote for a step forward in a gap than against.
+
+    segments: SEGMENT[n], by connection and order of the records
+    is_final: whether no further rows can be compared
+    """
+    balance, begin, latest = 0, 0, np.zeros(4, SEGMENT)
+    while begin < len(segments):
+        end = _end(segments, begin)
+        place = begin
+        while place < end and not segments[place].is_after:
+            place += 1
+        goes_on = begin < place < end and segments[place].is_syn <= segments[place - 1].is_syn
+        if segments[begin].connection and goes_on:
+            before, after = segments[begin:place], segments[place:end]
+            up, down = _missing_us(before, after, 0), _missing_us(before, after, 1)
+            if np.isnan(up) and np.isnan(down):
+                balance += _vote_by_timers(before, after, gap_us, latest)
+            elif np.fmin(up, down) <= 0:
+                balance -= 1
+            else:
+                balance += is_final or not (np.isnan(up) or np.isnan(down))
+        begin = end
+    return balance
+
+
+@inner
+def _missing_us(before, after, direction):
+    """Return how much more time passed in a gap by the file's clock than by an end's, µs.
+
+    before, after: SEGMENTs of one connection on either side of the gap
+    Returns 0 or less if it may be nothing, and NaN if the end's timestamps do not tell.
+    """
+    us_per_tick = max(_us_per_tick(before, direction), _us_per_tick(after, direction))
+    if us_per_tick == 0:
+        return np.nan
+    origin, lag_before, lag_after = np.uint32(0), np.nan, np.nan
     for i in range(len(before)):
-        segment = before[i]
-        if not segment.flags & HAS_SEQ:
-            continue
-        direction = 1 if segment.flags & IS_DOWNLINK else 0
-        if segment.seq_end != segment.seq:
-            _was_recorded(recorded, segment, True)
-        if segment.ts > jump_target:
-            slot = _vote_slot(votes, segment.connection, True)
-            if slot >= 0:
-                _update_progress(progress[slot, direction], segment)
+        if before[i].direction == direction and before[i].has_timestamp:
+            if np.isnan(lag_before):
+                origin = before[i].ts_val
+            passed_us = us_per_tick * np.int32(before[i].ts_val - origin)
+            lag_before = np.fmin(lag_before, before[i].ts - passed_us)
     for i in range(len(after)):
-        segment = after[i]
-        if segment.ts >= latest_ts or not segment.flags & HAS_SEQ:
-            continue
-        slot = _vote_slot(votes, segment.connection, False)
-        if slot >= 0:
-            direction = 1 if segment.flags & IS_DOWNLINK else 0
-            is_new = not _was_recorded(recorded, segment, False)
-            _add_votes(
-                votes[slot],
-                progress[slot, direction],
-                progress[slot, 1 - direction],
-                segment,
-                is_new,
-            )
-    decided, balance, answer_balance = np.int64(0), np.int64(0), np.int64(0)
-    for k in range(size):
-        vote = votes[k]
-        sign = np.sign(vote.ack_votes) if vote.ack_votes else np.sign(vote.data_votes)
-        decided += abs(sign)
-        balance += sign
-        answer_balance += np.sign(vote.answer_votes)
-    if decided >= ENOUGH_CONNECTIONS or (decided and is_final):
-        return STEP if balance > 0 else DISORDER
-    if not is_final:
-        return UNDECIDED
-    return STEP if answer_balance > 0 and nearby_jumps == 0 else DISORDER
+        if after[i].direction == direction and after[i].has_timestamp:
+            passed_us = us_per_tick * np.int32(after[i].ts_val - origin)
+            lag_after = np.fmin(lag_after, after[i].ts - passed_us)
+    return lag_after - lag_before - MIN_MISSING_US - 2 * us_per_tick
+
+
+@inner
+def _us_per_tick(side, direction):
+    """Return the µs from tick to tick of an end's timestamps, or 0 if that is not known."""
+    first, last = -1, -1
+    for i in range(len(side)):
+        if side[i].direction == direction and side[i].has_timestamp:
+            first = i if first < 0 else first
+            last = i
+    ticks = np.int32(side[last].ts_val - side[first].ts_val) if first >= 0 else np.int32(0)
+    if ticks >= MIN_TICKS:
+        measured = (side[last].ts - side[first].ts) / ticks
+        for us_per_tick in US_PER_TICK:
+            if abs(measured - us_per_tick) < MAX_RATE_ERROR * us_per_tick:
+                return us_per_tick
+    return 0.0
+
+
+@inner
+def _vote_by_timers(before, after, gap_us, latest):
+    """Return a connection's vote on a gap: 1 if a retransmission timer had to expire in it.
+
+    before, after: SEGMENTs of one connection on either side of the gap
+    latest: SEGMENT[4], overwritten: each direction's latest data, then the data whose RTT is
+        measured; `is_after`: not acknowledged
+    Returns -1 if the sender retransmits after the gap, and 0 if that is not known.
+    """
+    rtt_us = np.int64(0)
+    for way in latest:
+        way.is_after = False
+    for i in range(len(before)):
+        segment, peer = before[i], 1 - before[i].direction
+        if segment.has_ack:
+            if latest[peer].is_after and segment.ack == latest[peer].seq_end:
+                latest[peer].is_after = False
+            if latest[2 + peer].is_after and not _is_later(latest[2 + peer].seq_end, segment.ack):
+                rtt_us = max(rtt_us, segment.ts - latest[2 + peer].ts)
+                latest[2 + peer].is_after = False
+        if segment.seq != segment.seq_end:
+            for k in range(segment.direction, 4, 2):
+                if k < 2 or not latest[k].is_after:
+                    latest[k] = segment
+                    latest[k].is_after = True
+    segment = after[0]
+    own, other = latest[segment.direction], latest[1 - segment.direction]
+    if rtt_us == 0 or gap_us < TIMER_US + 3 * rtt_us:
+        return 0
+    if own.is_after and segment.seq != segment.seq_end:
+        return 1 if segment.seq == own.seq_end else -_is_later(own.seq_end, segment.seq)
+    return other.is_after and segment.has_ack and not _is_later(segment.ack, other.seq_end)

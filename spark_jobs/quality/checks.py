@@ -71,10 +71,11 @@ def unread_finding(row: Row, _: float | None) -> str:
 
 
 def clock_finding(row: Row, _: float | None) -> str:
-    """Return how the monitor's clock stepped back, in words."""
+    """Return how the monitor's clock stepped, in words."""
     return (
-        f"the monitor's clock stepped back {row['clock_steps'] or 0} times, by "
-        f"{row['clock_back_s'] or 0:.3f} s in all: times across a step are not known; "
+        f"the monitor's clock stepped {row['clock_steps'] or 0} times, back by "
+        f"{row['clock_back_s'] or 0:.3f} s and forward by {row['clock_forward_s'] or 0:.3f} s in "
+        "all: times across a step are not known; "
         "let NTP slew the clock, so that it steps seldom"
     )
 

@@ -30,8 +30,9 @@ reading as (
             )
         ) as skipped,
         sum(coalesce(skipped['duplicate'], 0)) as duplicates,
-        sum(coalesce(skipped['clock_backwards'], 0)) as clock_steps,
-        sum(coalesce(skipped['clock_backwards_us'], 0)) / 1e6 as clock_back_s
+        sum(coalesce(skipped['clock_backwards'], 0) + coalesce(skipped['clock_forwards'], 0)) as clock_steps,
+        sum(coalesce(skipped['clock_backwards_us'], 0)) / 1e6 as clock_back_s,
+        sum(coalesce(skipped['clock_forwards_us'], 0)) / 1e6 as clock_forward_s
     from captures
 ),
 connections as (

@@ -190,7 +190,7 @@ class UserPartition:
 
     @cached_property
     def clock_stepped(self) -> np.ndarray:
-        """Mask of connections during which the monitor's clock stepped back, bool[C].
+        """Mask of connections during which the monitor's clock stepped, bool[C].
 
         Times across the step are not known, nor anything that is inferred from times.
         """
@@ -214,7 +214,7 @@ class UserPartition:
 
     @cached_property
     def clock_stepped_in_setup(self) -> np.ndarray:
-        """Mask of connections during whose set-up the monitor's clock stepped back, bool[C]."""
+        """Mask of connections during whose set-up the monitor's clock stepped, bool[C]."""
         handshake, segments = self.handshakes, self.segments
         acked = handshake["ack_ts"] != setup.NO_TIME
         ended = np.where(acked, handshake["ack_ts"], handshake["last_ts"])

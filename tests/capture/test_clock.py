@@ -1,4 +1,4 @@
-"""The monitor's clock steps back: packets keep the order in which they passed.
+"""The monitor's clock steps: packets keep the order in which they passed.
 
 A script is packets in the order in which they passed, with their true times. Their times and order
 in the capture are known by construction: by how much the clock was wrong, or in which order they
@@ -51,6 +51,7 @@ class Packet:
     data: int = 0
     user: int = 1
     udp: bool = False
+    ts_val: int | None = None
 
     def later(self, us: int) -> "Packet":
         return replace(self, us=self.us + us)
@@ -65,7 +66,12 @@ class Packet:
             above = ports + struct.pack(">HH", 8 + self.data, 0)
         else:
             numbers = struct.pack(">II", self.seq % 2**32, self.ack % 2**32)
-            above = ports + numbers + struct.pack(">BBHHH", 5 << 4, self.flags, 8192, 0, 0)
+            option = b""
+            if self.ts_val is not None:
+                option = struct.pack(">BBBBII", 1, 1, 8, 10, self.ts_val % 2**32, 0)
+            words = 5 + len(option) // 4
+            above = ports + numbers + struct.pack(">BBHHH", words << 4, self.flags, 8192, 0, 0)
+            above += option
         length = 20 + len(above) + self.data
         proto = 17 if self.udp else 6
         fixed = struct.pack(">BBHHHBBH", 0x45, 0, length, 0, 0x4000, 60, proto, 0)
@@ -100,6 +106,13 @@ def many(connections: int = 30, packets: int = 40, every: int = 40 * MS) -> list
         for k in range(connections)
     ]
     return sorted((p for script in each for p in script), key=lambda p: p.us)
+
+
+def with_timestamps(script: Iterable[Packet], tick: int) -> list[Packet]:
+    """Return the packets with timestamps of their ends (RFC 7323); tick: µs from tick to tick."""
+    return [
+        replace(p, ts_val=(p.us + (7 + p.user) * HOUR * (1 + p.downlink)) // tick) for p in script
+    ]
 
 
 def back(size: int, *froms: int) -> Callable[[Packet], int]:
@@ -278,11 +291,65 @@ def test_step_in_a_recovery_keeps_the_order(tmp_path):
     assert_one_step(found, rows, 460 * MS, 300 * MS)
 
 
-def test_clock_step_forward_is_left(tmp_path):
-    script = many()
-    stamps = [p.us + HOUR * (p.us >= 900 * MS) for p in script]
-    found = corrected(tmp_path, frames(script, lambda p: p.us + HOUR * (p.us >= 900 * MS)))
-    assert (found.us, found.skipped) == (stamps, {})
+def forward(size: int, at: int) -> Callable[[Packet], int]:
+    """Return the stamps of a clock that is set forward by `size` at a time."""
+    return lambda packet: packet.us + size * (packet.us >= at)
+
+
+def assert_step_forward(found: Corrected, script: list[Packet], at: int, size: int) -> None:
+    """Assert that packets from `at` on count as behind a step, and keep their times."""
+    place = next(i for i, packet in enumerate(script) if packet.us >= at)
+    gap = script[place].us - script[place - 1].us
+    assert found.us == [p.us + size * (i >= place) for i, p in enumerate(script)]
+    assert found.steps == [int(i >= place) for i in range(len(script))]
+    assert found.skipped == {"clock_forwards": 1, "clock_forwards_us": size + gap}
+
+
+@pytest.mark.parametrize("size", [200 * MS, SECOND, 61 * SECOND, HOUR])
+@pytest.mark.parametrize("tick", [1, MS, 10 * MS])
+def test_step_forward_is_found_by_timestamps(tmp_path, size, tick):
+    """Two connections, whose ends count time in µs, ms or 10 ms."""
+    script = with_timestamps(many(2, every=8 * MS), tick)
+    found = corrected(tmp_path, frames(script, forward(size, 200 * MS)))
+    assert_step_forward(found, script, 200 * MS, size)
+
+
+@pytest.mark.parametrize("size", [3 * SECOND, HOUR])
+def test_step_forward_is_found_by_timers_that_did_not_expire(tmp_path, size):
+    script = many(2)
+    at = next(p.us for i, p in enumerate(script) if p.us > 600 * MS and script[i - 1].downlink)
+    found = corrected(tmp_path, frames(script, forward(size, at)))
+    assert_step_forward(found, script, at, size)
+
+
+def test_pause_is_no_step_forward(tmp_path):
+    """Nothing is sent for a minute; timestamps show it. Without them, nothing waits for an ACK."""
+    plain = many(3)
+    at = next(i for i, p in enumerate(plain) if p.us > 900 * MS and not plain[i - 1].downlink)
+    later = plain[:at] + [p.later(61 * SECOND) for p in plain[at:]]
+    for script in (with_timestamps(later, MS), with_timestamps(later, 10 * MS)):
+        assert corrected(tmp_path, frames(script)).skipped == {}
+    [*alone] = transfer(packets=20)
+    idle = alone[:10] + [p.later(61 * SECOND) for p in alone[10:]]
+    assert corrected(tmp_path, frames(idle)).skipped == {}
+
+
+def test_packets_that_the_network_held_up_are_no_step_forward(tmp_path):
+    """A link is down for a second; then what waits before it is sent, with old timestamps."""
+    script = with_timestamps(many(3, packets=100), MS)
+    held = [
+        replace(p, us=max(p.us, 1900 * MS + i)) if p.us > 900 * MS else p
+        for i, p in enumerate(script)
+    ]
+    assert corrected(tmp_path, frames(held)).skipped == {}
+
+
+def test_retransmissions_after_an_outage_are_no_step_forward(tmp_path):
+    """Data is lost, the link is down for 5 s, and the server sends the data once more."""
+    script = transfer()
+    lost = next(i for i, p in enumerate(script) if i > 8 and p.downlink)
+    again = [p.later(5 * SECOND) for p in script[lost:]]
+    assert corrected(tmp_path, frames(script[: lost + 1] + again)).skipped == {}
 
 
 def test_receive_queues_written_in_turn_are_no_step(tmp_path):

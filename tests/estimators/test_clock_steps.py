@@ -1,4 +1,4 @@
-"""Connections in which the monitor's clock stepped back: what is computed from times is null, and
+"""Connections in which the monitor's clock stepped: what is computed from times is null, and
 is not used for their user; counts stay."""
 
 import pytest

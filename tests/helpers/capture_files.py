@@ -32,6 +32,8 @@ NOTES = {
     "fragments_unjoined",
     "clock_backwards",
     "clock_backwards_us",
+    "clock_forwards",
+    "clock_forwards_us",
     "out_of_order",
     "corrupt_record",
     "corrupt_bytes",

@@ -30,6 +30,7 @@ GOOD = {
     "duplicates": 0,
     "clock_steps": 0,
     "clock_back_s": 0.0,
+    "clock_forward_s": 0.0,
     "numbered": 1000,
     "copied": 0,
     "flows": 100,
@@ -194,7 +195,7 @@ def test_measurements_of_a_day(warehouse, demo, network):
     assert any("b.pcap" in finding for finding in verdict.findings)
     asked = "select finding from quality where measure = 'clock_steps'"
     [(finding,)] = ask(warehouse, asked).fetchall()
-    assert "stepped back 2 times, by 1.250 s in all" in finding
+    assert "stepped 2 times, back by 1.250 s and forward by 0.000 s in all" in finding
 
 
 def test_volume_is_compared_with_the_median_of_the_same_weekdays(warehouse, demo, network):
