@@ -12,9 +12,9 @@ numbers, acknowledgment numbers and timestamps ascend, and data comes before its
 or that of the times. Many jumps of one size close together come from two clocks, for example of two
 interfaces. One or two packets that are stamped more than a minute late are outliers.
 
-After a gap, either the clock was set forward, or time passed. The timestamps of both ends tell (RFC
-7323). Packets that the network held up carry old ones, so the least difference counts. Without
-timestamps, the retransmission timers tell: data that is not acknowledged within a second or three
+After a gap, either the clock was set forward, or time passed. The timestamps of both ends show it
+(RFC 7323). Packets that the network held up carry old ones, so the least difference counts. Without
+timestamps, retransmission timers show it: data that is not acknowledged within a second or three
 RTTs is retransmitted (RFC 6298), but in the gap it was not.
 
 After a step back, its size is added to all later timestamps of the file, so that packets stay in
@@ -48,7 +48,7 @@ US_PER_TICK = (1.0, 1e3, 2e3, 4e3, 1e4, 1e5, 5e5, 1e6)
 MIN_TICKS, MAX_RATE_ERROR = 5, 0.2
 """Fewest ticks that show which of these it is, and the largest error with which they do."""
 TIMER_US = 1_500_000
-"""What a retransmission timer takes at most besides three RTTs at the monitor (µs)."""
+"""Longest time of a retransmission timer besides three RTTs at the monitor (µs)."""
 ROWS_COMPARED = (256, 4096)
 """Numbers of rows on either side of a jump or gap that are compared, until connections decide."""
 FEW_ROWS = 16
@@ -455,7 +455,7 @@ def _missing_us(before, after, direction):
     """Return how much more time passed in a gap by the file's clock than by an end's, µs.
 
     before, after: SEGMENTs of one connection on either side of the gap
-    Returns 0 or less if it may be nothing, and NaN if the end's timestamps do not tell.
+    Returns 0 or less if it may be nothing, and NaN if the end's timestamps do not show it.
     """
     us_per_tick = max(_us_per_tick(before, direction), _us_per_tick(after, direction))
     if us_per_tick == 0:
