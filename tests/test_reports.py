@@ -4,7 +4,7 @@ The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN beh
 SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back or forward,
 SACK blocks that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture
 that begins within a recovery, Cisco's VN-Tag, two IPv6 addresses of one mobile, one private address
-in two VLANs.
+in two VLANs, a connection of three days.
 """
 
 import pytest
@@ -90,6 +90,7 @@ EXPECTED = {
         {"setup_class": "optimal", "packets_down": 43, "lost_access": 0, "retransmissions": 0}
         | {"rto_expiries": 0}
     ],
+    "lasts_60h.pcap.gz": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 174_888}],
     "retransmission_keeps_ip_id.pcap.gz": [
         {"lost_access": 1, "retransmissions": 1, "packets_down": 24}
     ],

@@ -7,32 +7,42 @@ had, and is held (see jobs/quality.py) until a later run makes them.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from contextlib import ExitStack
-from datetime import date
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS
+from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, QUIC_FLOWS
 from spark_jobs.capture.stamp import has_another_format
 from spark_jobs.engine.tasks import Failure, run_tasks
 from spark_jobs.errors import UserError, in_a_line, is_of_machine, withhold
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
-from spark_jobs.tables.day_plan import days_around, has_moves, move_tasks, work_items
+from spark_jobs.tables.day_plan import (
+    GOING_ON,
+    Extension,
+    days_around,
+    has_moves,
+    move_tasks,
+    work_items,
+)
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts
+from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.targets import stem, table_name
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import Move, WorkItem
-    from spark_jobs.warehouse.files import Written
+    from spark_jobs.tables.day_tables import Made
     from spark_jobs.warehouse.staging import Staging
 
-FORMAT = 2
+FORMAT = 3
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.
@@ -53,6 +63,34 @@ def bring_up_to_date(
         return publish_flows(warehouse, stale_days(warehouse, chosen))
 
 
+@dataclass
+class _Day:
+    """A day whose flows are being made.
+
+    - facts: those that are published with it
+    - extension: what the current tasks read
+    - unchanged: its published files that stay
+    - later: a hash of the packets of later days (see later_hash)
+    - tasks: number of the current tasks
+    - results: what they gave so far
+    - made: what earlier tasks gave
+    """
+
+    network: Network
+    day: date
+    facts: DayFacts
+    extension: Extension
+    unchanged: Sequence[str] = ()
+    later: str = ""
+    tasks: int = 0
+    results: list[Made | Failure] = field(default_factory=list)
+    made: list[Made] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, date]:
+        return self.network.name, self.day
+
+
 def publish_flows(
     warehouse: Warehouse, work: list[tuple[Network, date]]
 ) -> dict[tuple[str, date], int]:
@@ -61,86 +99,194 @@ def publish_flows(
     Returns the number of flows by (network name, date), without the days of which a task failed.
     """
     flow_counts: dict[tuple[str, date], int] = {}
-    in_place: list[tuple[Network, date]] = []
-    to_move: list[tuple[Network, date]] = []
-    for network, day in work:
-        try:
-            is_moved = has_moves(warehouse, network, day)
-        except Exception as error:
-            if is_of_machine(error):
-                raise
-            _hold(warehouse, (network.name, day), in_a_line(error))
-            continue
-        (to_move if is_moved else in_place).append((network, day))
-    # One after another, because a day's moved packets occupy the disk until the day is made.
-    for days in (in_place, *([day] for day in to_move)):
-        flow_counts |= _publish_together(warehouse, days, moves=days is not in_place)
+    with warehouse.staging() as staging:
+        days = [_planned(warehouse, network, day) for network, day in work]
+        while days:
+            in_place: list[_Day] = []
+            extended: dict[str, list[_Day]] = defaultdict(list)
+            to_move: list[_Day] = []
+            for day in days:
+                with _holding(warehouse, day.key):
+                    if day.extension.users is not None:
+                        extended[day.network.name].append(day)
+                    elif has_moves(warehouse, day.network, day.day):
+                        to_move.append(day)
+                    else:
+                        in_place.append(day)
+            # One after another, because moved packets occupy the disk until their tasks are done.
+            days = _make_together(warehouse, staging, in_place, flow_counts)
+            for group in (*extended.values(), *([day] for day in to_move)):
+                days += _make_together(warehouse, staging, group, flow_counts, moves=True)
     warehouse.update_views()
     return flow_counts
 
 
-def _publish_together(
-    warehouse: Warehouse, work: list[tuple[Network, date]], moves: bool
-) -> dict[tuple[str, date], int]:
-    """Make the flows of some days at the same time; moves: packets must be moved first."""
-    facts = {(network.name, day): _facts(warehouse, network, day) for network, day in work}
-    flow_counts: dict[tuple[str, date], int] = {}
-    written: dict[tuple[str, date], list[dict[str, Written] | Failure]] = defaultdict(list)
-    with warehouse.staging() as staging:
-        items: dict[tuple[str, date], list[WorkItem]] = {}
-        for network, planned in work:
-            key = network.name, planned
-            try:
-                moved = _move(warehouse, network, planned, staging) if moves else None
-                items[key] = [*work_items(warehouse, network, planned, staging.path, moved)]
-            except Exception as error:
-                if is_of_machine(error):
-                    raise
-                _hold(warehouse, key, in_a_line(error))
+def _planned(warehouse: Warehouse, network: Network, day: date) -> _Day:
+    """Return a day with what is to be made of it.
 
-        def publish(day: tuple[str, date]) -> None:
-            results = written.pop(day, [])
-            if failures := [result for result in results if isinstance(result, Failure)]:
-                _hold(warehouse, day, failures[0].reason)
-                return
-            of_tasks = (result for result in results if not isinstance(result, Failure))
-            files = sorted(file for of_task in of_tasks for file in of_task.values())
-            warehouse.publish(Unit.of_day("day", *day), files, facts[day])
-            flow_counts[day] = sum(file.rows for file in files if file.belongs_to(FLOWS))
-
-        def on_task_done(item: WorkItem, files: dict[str, Written] | Failure) -> None:
-            day = item.names.network, item.names.day
-            written[day].append(files)
-            if len(written[day]) == len(items[day]):
-                publish(day)
-
-        for day, tasks in items.items():
-            if not tasks:
-                publish(day)
-        all_items = [item for tasks in items.values() for item in tasks]
-        if all_items:
-            run_tasks(_make_flows, all_items, "flows", on_task_done)
-        remove_all({path for item in all_items for path in item.moved or ()})
-    return flow_counts
+    If only connections that go on have new packets, the rows of the other users stay.
+    """
+    inputs = inputs_hash(warehouse, network, day)
+    unit = Unit.of_day("day", network.name, day)
+    published = warehouse.published(unit)
+    facts = DayFacts.of(published) if published else DayFacts()
+    if published and facts.until and facts.inputs == inputs and warehouse.is_intact(published):
+        own = warehouse.unmerge(unit)
+        going_on = {file for file in own.files if stem(file).startswith(GOING_ON)}
+        users = _users(warehouse, going_on)
+        last = _last_day(warehouse, network.name, day)
+        unchanged = [file for file in own.files if file not in going_on]
+        return _Day(network, day, facts, Extension(users, last, has_more=False), unchanged)
+    facts = DayFacts(
+        inputs=inputs,
+        settings=[*Settings.of(network)],
+        user_partitions=network.user_partitions,
+        key_period=network.key_period,
+        others=NamesOfDay.of(network, day).other_networks,
+    )
+    next_day = day + timedelta(days=1)
+    return _Day(
+        network,
+        day,
+        facts,
+        Extension(None, next_day, has_more=_last_day(warehouse, network.name, day) > next_day),
+    )
 
 
-def _move(warehouse: Warehouse, network: Network, day: date, staging: Staging) -> list[Path]:
-    """Move a day's packets to the user partitions of their links, and return the files.
+def _users(warehouse: Warehouse, files: Collection[str]) -> frozenset[str]:
+    """Return the users of the connections of which some published files have rows."""
+    users: set[str] = set()
+    for table in (FLOWS, QUIC_FLOWS):
+        paths = [warehouse.root / file for file in files if table_name(file) == table.name]
+        users.update(read_rows(table, paths, columns=["user"])["user"].to_pylist())
+    return frozenset(users)
+
+
+def _last_day(warehouse: Warehouse, network: str, day: date) -> date:
+    """Return the last of the days with packets that follow a day without a gap.
+
+    It is the day after it at least.
+    """
+    days, last = days_with_packets(warehouse, network), day + timedelta(days=1)
+    while last in days and last + timedelta(days=1) in days:
+        last += timedelta(days=1)
+    return last
+
+
+def _make_together(
+    warehouse: Warehouse,
+    staging: Staging,
+    days: list[_Day],
+    flow_counts: dict[tuple[str, date], int],
+    moves: bool = False,
+) -> list[_Day]:
+    """Make the flows of some days at the same time, and return those of which more is to be made.
+
+    moves: packets must be moved first, for days of one network.
+    """
+    unfinished: list[_Day] = []
+    items: list[tuple[_Day, WorkItem]] = []
+    for day in days:
+        day.later = later_hash(warehouse, *day.key, day.extension.until)
+    moved: dict[date, list[Path]] | None = None
+    if moves:
+        try:
+            moved = _move(warehouse, days, staging)
+        except Exception as error:
+            if is_of_machine(error):
+                raise
+            for day in days:
+                _hold(warehouse, day.key, in_a_line(error))
+            return []
+    for day in days:
+        with _holding(warehouse, day.key):
+            of_day = None if moved is None else moved.get(day.day, [])
+            planned = [
+                *work_items(warehouse, day.network, day.day, staging.path, of_day, day.extension)
+            ]
+            day.tasks, day.results = len(planned), []
+            items += ((day, item) for item in planned)
+            if not planned:
+                _finish(warehouse, day, flow_counts)
+    of_item = {id(item): day for day, item in items}
+
+    def on_task_done(item: WorkItem, made: Made | Failure) -> None:
+        day = of_item[id(item)]
+        day.results.append(made)
+        if len(day.results) == day.tasks and _finish(warehouse, day, flow_counts):
+            unfinished.append(day)
+
+    run_tasks(_make_flows, [item for _, item in items], "flows", on_task_done)
+    remove_all({path for _, item in items for path in item.moved or ()})
+    return unfinished
+
+
+def _finish(warehouse: Warehouse, day: _Day, flow_counts: dict[tuple[str, date], int]) -> bool:
+    """Publish a day of which all tasks are done; return whether connections go on.
+
+    If they do, and there are later packets, it is not published yet.
+    """
+    users: set[str] = set()
+    for result in day.results:
+        if isinstance(result, Failure):
+            _hold(warehouse, day.key, result.reason)
+            return False
+        day.made.append(result)
+        users |= result.users
+    until = day.extension.until
+    if users:
+        last = _last_day(warehouse, day.network.name, day.day)
+        until = min(last, day.day + 2 * (until - day.day))
+        day.extension = Extension(frozenset(users), until, has_more=until < last)
+        return True
+    goes_on = any(made.going_on for made in day.made)
+    files = [file for made in day.made for file in (*made.files, *made.going_on)]
+    facts = day.facts.replace(
+        until=until if goes_on else None,
+        later=day.later if goes_on else None,
+        packets=_summed([day.facts.packets, *(made.packets for made in day.made)]),
+        packets_going_on=_summed(made.packets_going_on for made in day.made),
+    )
+    warehouse.publish(Unit.of_day("day", *day.key), sorted(files), facts, day.unchanged)
+    flow_counts[day.key] = sum(file.rows for file in files if file.belongs_to(FLOWS))
+    return False
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter()))
+
+
+def _move(warehouse: Warehouse, days: list[_Day], staging: Staging) -> dict[date, list[Path]]:
+    """Move packets for some days of a network, and return the files by day.
 
     Raises UserError if a task failed.
     """
-    tasks = move_tasks(warehouse, network, day, staging.path)
-    results = run_tasks(_move_packets, tasks, "links")
-    for result in results:
+    extensions = {day.day: day.extension for day in days}
+    tasks = move_tasks(warehouse, days[0].network, extensions, staging.path)
+    files: dict[date, list[Path]] = defaultdict(list)
+    for result in run_tasks(_move_packets, tasks, "links"):
         if isinstance(result, Failure):
             raise UserError(result.reason)
-    return [path for path in results if path is not None and not isinstance(path, Failure)]
+        for day, path in result.items():
+            files[day].append(path)
+    return files
 
 
-def _move_packets(task: Move) -> Path | None:
+def _move_packets(task: Move) -> dict[date, Path]:
     from spark_jobs.tables.moves import move_packets
 
     return move_packets(task)
+
+
+@contextmanager
+def _holding(warehouse: Warehouse, day: tuple[str, date]) -> Iterator[None]:
+    """Hold a day if an error of its data is raised within."""
+    try:
+        yield
+    except Exception as error:
+        if is_of_machine(error):
+            raise
+        _hold(warehouse, day, in_a_line(error))
 
 
 def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:
@@ -151,21 +297,11 @@ def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:
     warehouse.publish_facts(unit, DayFacts.of(published).replace(inputs="", failed=reason))
 
 
-def _make_flows(item: WorkItem) -> dict[str, Written]:
+def _make_flows(item: WorkItem) -> Made:
     # Imported here, because only the workers need the estimators.
     from spark_jobs.tables.day_tables import make_flows
 
     return make_flows(item)
-
-
-def _facts(warehouse: Warehouse, network: Network, day: date) -> DayFacts:
-    return DayFacts(
-        inputs=inputs_hash(warehouse, network, day),
-        settings=[*Settings.of(network)],
-        user_partitions=network.user_partitions,
-        key_period=network.key_period,
-        others=NamesOfDay.of(network, day).other_networks,
-    )
 
 
 def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
@@ -182,10 +318,19 @@ def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
     return fingerprint(FORMAT, *Settings.of(network), contents)
 
 
+def later_hash(warehouse: Warehouse, network: str, day: date, until: date) -> str:
+    """Return a hash of the packets after the day after a day, up to the day after `until`."""
+    later = days_around(day, until + timedelta(days=1))[3:]
+    return fingerprint([warehouse.content_hashes(PACKETS, network, near) for near in later])
+
+
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Return whether the day's flows exist and were made from the packets that exist now."""
     unit = Unit.of_day("day", network.name, day)
-    return warehouse.is_current(unit, inputs_hash(warehouse, network, day))
+    if not warehouse.is_current(unit, inputs_hash(warehouse, network, day)):
+        return False
+    facts = DayFacts.of(warehouse.published(unit) or PublishedUnit(unit))
+    return not facts.until or facts.later == later_hash(warehouse, network.name, day, facts.until)
 
 
 def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:

@@ -5,9 +5,10 @@ A verdict stands until its inputs change: new packets or other limits need a new
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from datetime import date
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,8 +23,19 @@ from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, MadeFacts, Qualit
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
-Captures = dict[date, list[tuple[str, str, int]]]
-"""By day, (name, content, packets) of each capture that has its packets or is in its folder."""
+
+class DayInputs(NamedTuple):
+    """Inputs of a day's verdict, beside its flows.
+
+    captures: (name, content, packets) of each capture that has its packets or is in its folder
+    in_flows: number of the day's TCP packets that are in connections, of whatever day
+    """
+
+    captures: tuple[tuple[str, str, int], ...] = ()
+    in_flows: int = 0
+
+
+Inputs = dict[date, DayInputs]
 
 
 @dataclass(frozen=True)
@@ -57,10 +69,10 @@ def check(
     extra_days = {extra_day} if extra_day else set()
     verdicts = []
     for network in networks:
-        captures = _captures_by_day(warehouse, network.name)
+        inputs = _inputs_by_day(warehouse, network.name)
         for day in sorted(extra_days | {day for _, day in warehouse.days("day", network.name)}):
             with withheld(f"checks of {network.name} on {day}"):
-                verdicts.append(_current_verdict(warehouse, network, day, captures))
+                verdicts.append(_current_verdict(warehouse, network, day, inputs))
     return verdicts
 
 
@@ -73,7 +85,7 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
             f"{warehouse.root}: {network.name} {day} has nothing new to publish: {failed}; the "
             "next giscope run or giscope flows tries again"
         )
-    verdict = _current_verdict(warehouse, network, day, _captures_by_day(warehouse, network.name))
+    verdict = _current_verdict(warehouse, network, day, _inputs_by_day(warehouse, network.name))
     published = warehouse.published(_unit(network.name, day))
     if not published or not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
@@ -91,22 +103,20 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     published = warehouse.published(_unit(network, day))
     if not published:
         return None
-    data = _data_hash(warehouse, network, day, _captures_by_day(warehouse, network))
+    data = _data_hash(warehouse, network, day, _inputs_by_day(warehouse, network))
     is_current = QualityFacts.of(published).data == data or _data_purged(warehouse, network, day)
     return _verdict_from(published) if is_current else None
 
 
-def _current_verdict(
-    warehouse: Warehouse, network: Network, day: date, captures: Captures
-) -> Verdict:
+def _current_verdict(warehouse: Warehouse, network: Network, day: date, inputs: Inputs) -> Verdict:
     unit = _unit(network.name, day)
-    inputs = QualityFacts(
-        data=_data_hash(warehouse, network.name, day, captures),
+    wanted = QualityFacts(
+        data=_data_hash(warehouse, network.name, day, inputs),
         limits=[network.quality.model_dump(), list(network.peak_hours), network.timezone],
     )
     if published := warehouse.published(unit):
         facts = QualityFacts.of(published)
-        is_current = (facts.data, facts.limits) == (inputs.data, inputs.limits)
+        is_current = (facts.data, facts.limits) == (wanted.data, wanted.limits)
         if _data_purged(warehouse, network.name, day) or (
             is_current and warehouse.is_intact(published)
         ):
@@ -114,9 +124,11 @@ def _current_verdict(
     if failed := _failed(warehouse, network.name, day):
         checks = [Check(FAILED, 1, None, 0, f"{WITHHELD}{failed}")]
     else:
-        checks = evaluate(measure(warehouse, network, day), network.quality)
+        in_flows = inputs.get(day, DayInputs()).in_flows
+        measured = {**measure(warehouse, network, day), "tcp_in_flows": in_flows}
+        checks = evaluate(measured, network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
-    facts = inputs.replace(findings=[check.finding for check in checks if not check.passed])
+    facts = wanted.replace(findings=[check.finding for check in checks if not check.passed])
     _publish(warehouse, unit, pa.Table.from_pylist(rows, QUALITY.arrow), facts)
     return Verdict(network.name, day, facts.findings, fresh=True)
 
@@ -153,18 +165,27 @@ def _unit(network: str, day: date) -> Unit:
     return Unit.of_day("quality", network, day)
 
 
-def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
-    by_day: Captures = defaultdict(list)
+def _inputs_by_day(warehouse: Warehouse, network: str) -> Inputs:
+    in_flows: Counter[date] = Counter()
+    for unit in warehouse.published_units("day", network):
+        facts = DayFacts.of(unit)
+        for text, count in (*facts.packets.items(), *facts.packets_going_on.items()):
+            in_flows[date.fromisoformat(text)] += count
+    captures: dict[date, list[tuple[str, str, int]]] = defaultdict(list)
     for published in warehouse.published_units("capture", network):
-        name, facts = published.unit.name, CaptureFacts.of(published)
+        name, of_capture = published.unit.name, CaptureFacts.of(published)
         folder = capture_day(name)
-        for day in {*facts.dates, *([folder] if folder else [])}:
-            by_day[day].append((name, facts.content, facts.packets))
-    return by_day
+        for day in {*of_capture.dates, *([folder] if folder else [])}:
+            captures[day].append((name, of_capture.content, of_capture.packets))
+    return {
+        day: DayInputs(tuple(captures.get(day, ())), in_flows[day])
+        for day in {*captures, *in_flows}
+    }
 
 
-def _data_hash(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
+def _data_hash(warehouse: Warehouse, network: str, day: date, inputs: Inputs) -> str:
     """Return a hash of the data that a verdict is about: the day's flows and captures."""
     failed = _failed(warehouse, network, day)
     hashes = warehouse.content_hashes(FLOWS, network, day)
-    return fingerprint(hashes, captures.get(day, []), *([failed] if failed else []))
+    found = inputs.get(day, DayInputs())
+    return fingerprint(hashes, *found, *([failed] if failed else []))

@@ -65,6 +65,15 @@ def volume_ratio(row: Row) -> float | None:
     return share("volume", of="usual_volume")(row) if is_known else None
 
 
+def no_flow_share(row: Row) -> float | None:
+    """Return the share of TCP packets that are in no connection, or in two; None without packets.
+
+    The packets of connections that began on earlier days are in the connections of those days.
+    """
+    packets = row["tcp_packets"]
+    return abs(packets - row["tcp_in_flows"]) / packets if packets else None
+
+
 def unread_finding(row: Row, _: float | None) -> str:
     """Return the names of the captures that were not read to their end, in words."""
     return f"captures not read to their end: {', '.join(row['unread_captures']) or 'none'}"
@@ -159,6 +168,9 @@ CHECKS: tuple[Definition, ...] = (
     ("one_way_share", share("flows_up_only", "flows_down_only", of="flows"), at_most,
      "{share} of the connections were seen in one direction only ({flows_up_only} up, "
      "{flows_down_only} down): the other direction is not mirrored, or takes another path"),
+    ("no_flow_share", no_flow_share, None,
+     "{share} of the TCP packets are in no connection, or in two ({tcp_packets} packets, "
+     "{tcp_in_flows} in connections)"),
     ("losses_unknown_share", share("flows_losses_unknown", of="flows_with_data"), None,
      "{share} of the connections with data to the mobile were not seen well enough to estimate "
      "their losses: they are left out"),

@@ -2,26 +2,30 @@
 
 One task handles some user partitions of the day. A connection belongs to the day on which it
 starts. To know which connections are new, the tasks read packets before midnight, as far back as a
-connection may be idle. They read on after the next midnight until the day's connections end.
+connection may be idle. They read on after the next midnight until the day's connections end, but at
+most to the end of the next day.
+
+Some connections go on for longer. Then the packets of their users on all these days are copied to
+temporary files, and a further task reads these (see moves.py).
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter, or_
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import APPLICATION_LOG, DAILY_TABLES, LEASES, PACKETS, Table
+from schemas import APPLICATION_LOG, DAILY_TABLES, FLOWS, LEASES, PACKETS, Table
 from spark_jobs.capture.users import has_secret, user_partition, without_vlan
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
@@ -29,7 +33,7 @@ from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.users.subscribers import with_homes
 from spark_jobs.warehouse.facts import DayFacts
-from spark_jobs.warehouse.files import Staged, microseconds, read_rows
+from spark_jobs.warehouse.files import Staged, microseconds, read_rows, to_datetime
 from spark_jobs.warehouse.row_groups import RowGroup, in_capture_order, row_groups
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import NO_DATE, day_text
@@ -48,6 +52,18 @@ The number is a core's share of the day's packets, within these bounds. Fewer ta
 files: each task writes one file of every table.
 """
 
+GOING_ON = "going-on"
+"""Beginning of the names of files with the rows of users whose connections go on."""
+
+
+class Connection(NamedTuple):
+    """The columns of flows that distinguish the connections of a moment."""
+
+    link: str
+    user_port: int
+    server: str
+    server_port: int
+
 
 @dataclass(frozen=True)
 class WorkItem:
@@ -61,8 +77,13 @@ class WorkItem:
     - moved: the files of the packets that were moved to other partitions (see moves.py); None: no
       packets were
     - part: number of this part and how many parts the partition has, if it is split by link
-    - user: the user whose links are read; None: all
+    - users: the users whose links are read; None: all
+    - until: the last day that is read
+    - has_more: there are packets after that day, so rows of users whose connections go on are left
+      to a further task
+    - cut: connections that begin again at midnight (see _cut_at_midnight)
     - targets: by table name, the file to write if the table has rows
+    - targets_going_on: the file for the rows of users whose connections go on after `until`
     """
 
     settings: Settings
@@ -73,14 +94,18 @@ class WorkItem:
     partitions: tuple[int, ...]
     moved: tuple[Path, ...] | None = None
     part: tuple[int, int] = (0, 1)
-    user: str | None = None
+    users: frozenset[str] | None = None
+    until: date | None = None
+    has_more: bool = False
+    cut: frozenset[Connection] = frozenset()
     targets: dict[str, Staged] = field(default_factory=dict)
+    targets_going_on: dict[str, Staged] = field(default_factory=dict)
 
     def reads(self, user: str, link: str) -> bool:
         """Return whether the task reads the packets of a user's link."""
         number, parts = self.part
         is_in_part = parts == 1 or user_partition(f"part {link}", parts) == number
-        return is_in_part and self.user in (None, user)
+        return is_in_part and (self.users is None or user in self.users)
 
     def renamed(self, rows: pa.Table, path: Path) -> pa.Table:
         """Return a file's packets with the user names of the day; moved packets have them."""
@@ -108,19 +133,45 @@ class WorkItem:
 
 
 @dataclass(frozen=True)
-class Move:
-    """The input of one task that moves packets.
+class Moved:
+    """The packets that a day's tasks do not read where they are stored.
 
     - names: the user names of the day
-    - row_groups: the packets, whole captures
-    - leases: the files of leases that may be about them
+    - users: the users whose packets are moved; None: all whose links have another home
     - target: the file to write
     """
 
     names: NamesOfDay
+    users: frozenset[str] | None
+    target: Staged
+
+
+@dataclass(frozen=True)
+class Move:
+    """The input of one task that moves packets.
+
+    - row_groups: the packets, whole captures
+    - leases: the files of leases that may be about them
+    - moved: what is moved; the packets of some days may be needed for several earlier ones
+    """
+
     row_groups: tuple[RowGroup, ...]
     leases: tuple[Path, ...]
-    target: Staged
+    moved: tuple[Moved, ...]
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Users whose connections go on, and the last day that is read for them.
+
+    - users: None: all users, and only the day and its adjacent days are read
+    - until: the last day that is read
+    - has_more: there are packets after it
+    """
+
+    users: frozenset[str] | None
+    until: date
+    has_more: bool
 
 
 def _is_in(partitions: Sequence[int], *columns: str) -> pc.Expression:
@@ -136,21 +187,37 @@ def has_moves(warehouse: Warehouse, network: Network, day: date) -> bool:
 
 
 def move_tasks(
-    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
+    warehouse: Warehouse,
+    network: Network,
+    extensions: Mapping[date, Extension],
+    new_path: Callable[..., Staged],
 ) -> list[Move]:
-    """Return the tasks that move the day's packets to the user partitions of their links."""
-    names = NamesOfDay.of(network, day)
-    leases = tuple(_files_around(warehouse, LEASES, network.name, day))
+    """Return the tasks that move packets for some days of a network.
+
+    They move those of the users of a day's extension, or of all whose links have another home.
+    """
+    first, until = min(extensions), max(extension.until for extension in extensions.values())
+    groups = _row_groups_around(warehouse, network.name, first, until)
     tasks: list[list[RowGroup]] = []
-    for _, groups in groupby(
-        _row_groups_around(warehouse, network.name, day), attrgetter("path", "capture")
-    ):
+    for _, of_capture in groupby(groups, attrgetter("path", "capture")):
         if not tasks or sum(group.rows for group in tasks[-1]) >= JOINT_TASK_PACKETS[0]:
             tasks.append([])
-        tasks[-1] += groups
+        tasks[-1] += of_capture
+    leases = tuple(_files_around(warehouse, LEASES, network.name, first, until))
     return [
-        Move(names, tuple(groups), leases, new_path(PACKETS, network.name, day, f"moved-{number}"))
-        for number, groups in enumerate(tasks)
+        Move(
+            tuple(of_task),
+            leases,
+            tuple(
+                Moved(
+                    NamesOfDay.of(network, day),
+                    extension.users,
+                    new_path(PACKETS, network.name, day, f"moved-{number}"),
+                )
+                for day, extension in extensions.items()
+            ),
+        )
+        for number, of_task in enumerate(tasks)
     ]
 
 
@@ -160,9 +227,16 @@ def work_items(
     day: date,
     new_path: Callable[..., Staged],
     moved: Sequence[Path] | None = None,
+    extension: Extension | None = None,
 ) -> Iterator[WorkItem]:
-    """Yield the day's work items, the largest first. new_path: see Staging.path."""
-    stored = _row_groups_around(warehouse, network.name, day)
+    """Yield the day's work items, the largest first.
+
+    new_path: see Staging.path. extension: users whose packets are all among the moved.
+    """
+    extension = extension or Extension(None, day + timedelta(days=1), has_more=False)
+    until = extension.until
+    read_moved_only = extension.users is not None
+    stored = [] if read_moved_only else _row_groups_around(warehouse, network.name, day)
     groups = in_capture_order(
         [*stored, *(group for path in moved or () for group in row_groups(path))]
     )
@@ -176,10 +250,14 @@ def work_items(
         Settings.of(network),
         NamesOfDay.of(network, day),
         (),
-        tuple(_files_around(warehouse, LEASES, network.name, day)),
-        tuple(_files_around(warehouse, APPLICATION_LOG, network.name, day)),
+        tuple(_files_around(warehouse, LEASES, network.name, day, until)),
+        tuple(_files_around(warehouse, APPLICATION_LOG, network.name, day, until)),
         (),
         None if moved is None else tuple(moved),
+        users=extension.users,
+        until=until,
+        has_more=extension.has_more,
+        cut=_cut_at_midnight(warehouse, network.name, day),
     )
     for partitions in sorted(tasks, key=tasks.__getitem__, reverse=True):
         item = replace(
@@ -187,9 +265,17 @@ def work_items(
         )
         parts = -(-tasks[partitions] // max_packets) if len(partitions) == 1 else 1
         for number in range(parts):
-            stem = f"bucket{partitions[0]:05d}-{number}"
-            targets = {t.name: new_path(t, network.name, day, stem) for t in DAILY_TABLES}
-            yield replace(item, part=(number, parts), targets=targets)
+            stem = f"{partitions[0]:05d}-{number}"
+            targets, targets_going_on = (
+                {t.name: new_path(t, network.name, day, name) for t in DAILY_TABLES}
+                for name in (f"bucket{stem}", f"{GOING_ON}{stem}")
+            )
+            yield replace(
+                item,
+                part=(number, parts),
+                targets=targets if extension.users is None else targets_going_on,
+                targets_going_on=targets_going_on,
+            )
 
 
 def item_of_user(warehouse: Warehouse, network: str, day: date, user: str) -> WorkItem | None:
@@ -208,9 +294,10 @@ def item_of_user(warehouse: Warehouse, network: str, day: date, user: str) -> Wo
             f"to make {network} {day} again"
         )
     names, has_key = NamesOfDay(network, facts.key_period, day, facts.others), has_secret()
+    until = facts.until
     leases = tuple(
         path
-        for path in _files_around(warehouse, LEASES, network, day)
+        for path in _files_around(warehouse, LEASES, network, day, until)
         if has_key or names.apply_to(path)
     )
     leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", without_vlan(user))])
@@ -223,19 +310,44 @@ def item_of_user(warehouse: Warehouse, network: str, day: date, user: str) -> Wo
         partitions = set(rows["user_partition"].to_pylist())
     groups = tuple(
         group
-        for group in _restricted_to(partitions, _row_groups_around(warehouse, network, day))
+        for group in _restricted_to(partitions, _row_groups_around(warehouse, network, day, until))
         if has_key or names.apply_to(group.path)
     )
     if not groups:
         return None
     chosen = tuple(sorted(partitions))
     settings = Settings(*facts.settings)
-    return WorkItem(settings, names, groups, leases, (), chosen, user=user)
+    cut = _cut_at_midnight(warehouse, network, day)
+    of_user = frozenset((user,))
+    return WorkItem(settings, names, groups, leases, (), chosen, users=of_user, cut=cut)
 
 
-def days_around(day: date) -> list[date]:
-    """Return the days that a day's flows are made from: the day and its adjacent days."""
-    return [day + timedelta(days=k) for k in (-1, 0, 1)]
+def _cut_at_midnight(warehouse: Warehouse, network: str, day: date) -> frozenset[Connection]:
+    """Return the connections from earlier days that begin again on a day.
+
+    They go on, but their earlier rows cannot: the packets of the day on which they begin were
+    purged before those of this day were read.
+    """
+    from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+
+    before, purged = day - timedelta(days=1), warehouse.purged_before(network, PACKETS)
+    found: set[Connection] = set()
+    for published in warehouse.published_units("day", network):
+        if published.unit.day <= purged and DayFacts.of(published).until == before:
+            paths = warehouse.unit_files(published, FLOWS)
+            earliest = to_datetime(midnight_us(day) - IDLE_TIMEOUT_US)
+            rows = read_rows(FLOWS, paths, [("end_ts", ">=", earliest)], Connection._fields)
+            found.update(Connection(*row) for row in zip(*rows.to_pydict().values(), strict=True))
+    return frozenset(found)
+
+
+def days_around(day: date, until: date | None = None) -> list[date]:
+    """Return the days that a day's flows are made from: the day and its adjacent days.
+
+    until: the last day, if connections go on for longer
+    """
+    after = max(1, (until - day).days) if until else 1
+    return [day + timedelta(days=k) for k in range(-1, after + 1)]
 
 
 def midnight_us(day: date) -> int:
@@ -243,13 +355,20 @@ def midnight_us(day: date) -> int:
     return microseconds(datetime.combine(day, time(), UTC))
 
 
-def _files_around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
-    """Return a table's files of a day and its adjacent days."""
-    return [path for near in days_around(day) for path in warehouse.files(table, network, near)]
+def _files_around(
+    warehouse: Warehouse, table: Table, network: str, day: date, until: date | None = None
+) -> list[Path]:
+    """Return a table's files of a day and its adjacent days, and on until another day."""
+    days = days_around(day, until)
+    return [path for near in days for path in warehouse.files(table, network, near)]
 
 
-def _row_groups_around(warehouse: Warehouse, network: str, day: date) -> list[RowGroup]:
+def _row_groups_around(
+    warehouse: Warehouse, network: str, day: date, until: date | None = None
+) -> list[RowGroup]:
     """Return the row groups of a day, and those of its adjacent days that matter, in capture order.
+
+    until: a later day up to which they are returned
 
     Raises UserError if a file is missing.
     """
@@ -257,7 +376,7 @@ def _row_groups_around(warehouse: Warehouse, network: str, day: date) -> list[Ro
 
     earliest = midnight_us(day) - IDLE_TIMEOUT_US
     found = []
-    for path in _files_around(warehouse, PACKETS, network, day):
+    for path in _files_around(warehouse, PACKETS, network, day, until):
         try:
             found += row_groups(path)
         except FileNotFoundError as error:

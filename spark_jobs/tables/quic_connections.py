@@ -56,8 +56,8 @@ class QuicConnections:
         found = quic_activities(self.packets, self.order, self.first, gaps_us, count)
         return found[(found["start"] >= span[0]) & (found["start"] < span[1])]
 
-    def may_continue_after(self, until: int, span: Span) -> bool:
-        """Return whether packets at `until` (µs) or later can be of a connection in the span."""
+    def users_after(self, until: int, span: Span) -> np.ndarray:
+        """Return the users of whose connections in a span packets at `until` (µs) can be."""
         starts, ends = self.summaries["start"], self.summaries["end"]
         alive = ends >= until - SILENCE_US
-        return bool((alive & (starts >= span[0]) & (starts < span[1])).any())
+        return self.summaries["user"][alive & (starts >= span[0]) & (starts < span[1])]

@@ -3,6 +3,8 @@
 Results that several tables need are properties here, computed on first use.
 """
 
+from collections.abc import Collection
+from datetime import date, timedelta
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow as pa
 import xxhash
 
 from schemas import APPLICATION_LOG
+from spark_jobs.capture.columns import DAY_US
 from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
@@ -73,6 +76,7 @@ class UserPartition:
     span: (begin, end) in µs. Connections that start in [begin, end) get rows (`starts_in_window`).
     application_log: rows of that table that may be about the connections.
     quic: the packets of QUIC's; None: there are none.
+    cut: link, ports and server of connections that begin again where the span begins.
 
     Shapes of arrays: [C] has one element a connection, [U] one a user.
     """
@@ -85,17 +89,28 @@ class UserPartition:
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
         quic: QuicPackets | None = None,
+        cut: Collection[tuple[str, int, str, int]] = (),
     ):
         """Assign the packets to connections and make their segments."""
         self.quic = QuicConnections(no_quic(len(names.users)) if quic is None else quic)
         self.names, self.settings, self.span = names, settings, span
         self.application_log = application_log
         connection, count, out_of_window = assign_connections(packets)
+        if cut:
+            early = np.flatnonzero((packets.ts < span[0]) & (connection >= 0))
+            _, first = np.unique(connection[early], return_index=True)
+            is_cut = np.zeros(count, bool)
+            for k in early[first]:
+                link, server = names.links[packets.user[k]], names.servers[packets.server[k]]
+                ports = packets.user_port[k], packets.server_port[k]
+                is_cut[connection[k]] = (link, ports[0], server, ports[1]) in cut
+            connection[early[is_cut[connection[early]]]] = -1
         self.out_of_window_counts = [
             np.bincount(connection[out_of_window & (packets.downlink == way)], minlength=count)
             for way in (False, True)
         ]
         """int64[C] each: numbers of uplink and of downlink packets that are out of window."""
+        self._assigned = connection.copy(), packets.ts
         if out_of_window.any():
             taken = packets.downlink & ~out_of_window
             before = downlink_bytes_before(taken, packets.ip_len)
@@ -114,12 +129,33 @@ class UserPartition:
         self.connections.sack[unusable_sack] = False
         self.segments = _without_probes(segments, self.connections)
 
-    def may_continue_after(self, until: int) -> bool:
-        """Return whether packets at `until` (µs) or later can be of a connection in the span."""
+    def users_after(self, until: int) -> frozenset[str]:
+        """Return the users of whose connections in the span packets at `until` (µs) can be."""
         alive = self.connections.end_ts >= until - IDLE_TIMEOUT_US
-        if (self.connections.starts_in_window & alive).any():
-            return True
-        return self.quic.may_continue_after(until, self.span)
+        links = self.connections.user[self.connections.starts_in_window & alive]
+        links = np.union1d(links, self.quic.users_after(until, self.span))
+        return frozenset(self.names.users[link] for link in links.tolist())
+
+    def are_of(self, users: Collection[str]) -> np.ndarray:
+        """Return the mask of connections of some users, bool[C]."""
+        is_wanted = np.array([name in users for name in self.names.users], bool)
+        return is_wanted[self.connections.user]
+
+    def packets_by_day(self, users: Collection[str], day: date) -> dict[str, int]:
+        """Return the numbers of packets of some users' connections in the span, by day.
+
+        day: the first day with such packets. Those that are out of window count, too.
+        """
+        connection, ts = self._assigned
+        of_tcp = np.flatnonzero(connection >= 0)
+        is_wanted = self.are_of(users) & self.connections.starts_in_window
+        wanted = of_tcp[is_wanted[connection[of_tcp]]]
+        counts = np.bincount((ts[wanted] - self.span[0]) // DAY_US)
+        return {
+            (day + timedelta(days=k)).isoformat(): count
+            for k, count in enumerate(counts.tolist())
+            if count
+        }
 
     def connection_of(self, segments: np.ndarray) -> np.ndarray:
         """Return the connections of some segments, by their indices."""

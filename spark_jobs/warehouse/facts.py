@@ -135,6 +135,9 @@ class DayFacts(Facts):
     - settings: the network's settings for the estimators (see tables/user_partition.py); None: the
       catalog was rebuilt, and they are not known
     - others: (name, key_period) of the networks whose users' names are looked up
+    - until: the last day that was read, if connections went on after the next day
+    - later: a hash of the packets of later days, up to the day after `until`
+    - packets, packets_going_on: numbers of TCP packets of the rows, by day (see day_tables.Made)
     - failed: the reason why the flows could not be made; what is published is of an earlier run
     """
 
@@ -143,6 +146,10 @@ class DayFacts(Facts):
     user_partitions: int | None = None
     key_period: KeyPeriod | None = None
     others: tuple[tuple[str, KeyPeriod], ...] = ()
+    until: datetime.date | None = None
+    later: str | None = None
+    packets: dict[str, int] = {}
+    packets_going_on: dict[str, int] = {}
     failed: str | None = None
 
 

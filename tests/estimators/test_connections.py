@@ -166,6 +166,6 @@ def test_connections_between_the_same_ends_have_their_own_ids_and_times():
 def test_connection_may_continue_for_2_h_4_min_after_a_fin():
     """An end that has sent its FIN may receive for as long as it likes (RFC 9293, 3.6)."""
     fin, idle = "0.0 up FIN ACK seq=101 ack=301", 7_440_000_000
-    assert partition(fin).may_continue_after(NOON + idle)
-    assert not partition(fin).may_continue_after(NOON + idle + 1)
-    assert not partition(fin, span=(NOON + 1, NOON + 2)).may_continue_after(NOON + 1)
+    assert partition(fin).users_after(NOON + idle) == {"anna"}
+    assert not partition(fin).users_after(NOON + idle + 1)
+    assert not partition(fin, span=(NOON + 1, NOON + 2)).users_after(NOON + 1)

@@ -229,7 +229,7 @@ def test_no_task_reads_more_than_a_cores_share_of_the_day(demo, networks, monkey
         with demo.warehouse.staging() as staging:
             items = list(day_plan.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
             made = [day_tables.make_flows(item) for item in items]
-        rows = sum(files[FLOWS.name].rows for files in made if FLOWS.name in files)
+        rows = sum(file.rows for one in made for file in one.files if file.belongs_to(FLOWS))
         assert rows == len(flows_of_demo(demo, "bb-gprs"))
         return [item.part[1] for item in items]
 

@@ -19,6 +19,7 @@ from spark_jobs.tables.day_plan import WorkItem, work_items
 from spark_jobs.tables.day_tables import make_flows, read_partition
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.targets import table_name
 
 NETWORK = Network.model_validate(
     {
@@ -198,7 +199,9 @@ def job_tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
     with warehouse.staging() as staging:
         for day in sorted(_days(warehouse)):
             for item in work_items(warehouse, network, day, staging.path):
-                for name, file in make_flows(item).items():
+                made = make_flows(item)
+                for file in (*made.files, *made.going_on):
+                    name = table_name(file.staged.target)
                     parts[name].append(pq.read_table(file.staged.path, partitioning=None))
     return {
         table.name: pa.concat_tables(parts[table.name], promote_options="permissive")

@@ -82,13 +82,13 @@ def make_all_flows(
         with warehouse.staging() as staging:
             for item in work_items(warehouse, network, day, staging.path):
                 begun = time.perf_counter()
-                written = make_flows(item)
+                made = make_flows(item)
                 seconds = time.perf_counter() - begun
                 packets = 0
-                if count_packets and FLOWS.name in written:
-                    path = item.targets[FLOWS.name].path
-                    rows = pq.read_table(path, columns=PACKETS_OF_FLOWS)
-                    packets = sum(pc.sum(column).as_py() for column in rows.columns)
+                for file in (*made.files, *made.going_on):
+                    if count_packets and file.belongs_to(FLOWS):
+                        rows = pq.read_table(file.staged.path, columns=PACKETS_OF_FLOWS)
+                        packets += sum(pc.sum(column).as_py() for column in rows.columns)
                 tasks.append(Task(packets, seconds))
     return tasks
 
