@@ -97,7 +97,9 @@ def _stage_rows(
     with ExitStack() as stack:
         writers: dict[tuple[date, Table], TableWriter] = {}
         table, pieces = _table_and_pieces(network, path, front_end, stats)
+        first_rows = None
         for day, rows in _parse(path, pieces):
+            first_rows = rows if first_rows is None else first_rows
             kept = exclusions.apply(table, day, rows)
             if len(kept) < len(rows):
                 stats.skipped[REMOVED_REASON] += len(rows) - len(kept)
@@ -115,7 +117,7 @@ def _stage_rows(
     read.facts = _complete(read.facts, network, stats)
     read.notes = stats.notes
     if table is PACKETS and front_end == FrontEnd.BUILTIN:
-        read.notes += subscribers_hint(path, network.name, read.facts.rows, stats.skipped)
+        read.notes += subscribers_hint(path, network.name, first_rows, read.facts.rows, stats)
     if not (read.facts.rows or _may_be_empty(read.facts, table)):
         reasons = ", ".join(f"{count} {why}" for why, count in read.facts.skipped.items())
         raise UserError(

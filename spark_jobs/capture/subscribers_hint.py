@@ -1,24 +1,28 @@
-"""A hint for networks files with a wrong prefix: the prefix that most SYNs of a capture come from.
+"""Hints for networks files with wrong prefixes: the prefix that most SYNs of a capture come from.
 
-Mobiles open most connections, so their addresses send most SYNs. The hint is printed, and stored
+Mobiles open most connections, so their addresses send most SYNs. A hint is printed, and stored
 nowhere. It never has more of an address than a network that is announced to the Internet.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.decode import ACK, HAS_TCP, SYN
 from spark_jobs.capture.reader import ReadStats, read_capture
 
-FEW = 0.01
+FEW = 0.25
 """Share of the packets below which a network's subscribers have so few that the hint is given."""
+MIN_SYNS = 3
+"""Fewest SYNs that show which side opens the connections."""
+MOST_WITH_TWO_ROWS = 1.5
+"""Rows for each packet above which the servers are subscribers, too."""
 MOST = 0.9
 """Share of the SYNs that the prefix should cover."""
 PACKETS_READ = 1 << 18
@@ -29,23 +33,41 @@ LENGTHS = {4: (24, 8, 16), 6: (48, 16, 32)}
 
 
 def subscribers_hint(
-    path: Path, network: str, packets: int, skipped: Mapping[str, int]
+    path: Path, network: str, rows: pa.Table | None, packets: int, stats: ReadStats
 ) -> list[str]:
-    """Return a line with the likely prefix if few packets of a capture are of subscribers.
+    """Return a line about the prefixes of a network's subscribers if a capture contradicts them.
 
-    packets: number of packets of subscribers. skipped: number of others, by reason.
+    rows: the first rows of packets; None: there are none. packets: number of all rows, of which a
+    packet between two subscribers has two.
     """
-    others = skipped.get("not_subscriber", 0)
-    if not others or packets > FEW * (packets + others):
-        return []
-    found = _likely_prefix(_syn_sources(path))
-    if found is None:
-        return []
-    prefix, share = found
+    found = _contradiction(network, rows, packets, stats)
+    likely = _likely_prefix(_syn_sources(path)) if found else None
+    if likely is None:
+        return [f"{path}: {found}"] if found and packets else []
+    prefix, share = likely
     return [
-        f"{path}: {100 * share:.0f} % of its SYNs come from {prefix}: is this prefix missing in "
-        f"the subscribers of {network}?"
+        f"{path}: {found}; {100 * share:.0f} % of its SYNs come from {prefix}: is this the prefix "
+        "of the mobiles?"
     ]
+
+
+def _contradiction(
+    network: str, rows: pa.Table | None, packets: int, stats: ReadStats
+) -> str | None:
+    """Return in words what contradicts the prefixes, or None."""
+    others = stats.skipped["not_subscriber"]
+    if others and packets < FEW * (packets + others):
+        share = 100 * others / (packets + others)
+        return f"{share:.0f} % of its IP packets are of no subscriber of {network}"
+    if rows is None:
+        return None
+    if packets > MOST_WITH_TWO_ROWS * stats.frames:
+        return f"both ends of the packets are subscribers of {network}, servers, too"
+    flags = rows["tcp_flags"].fill_null(0).to_numpy()
+    is_syn = flags & (SYN | ACK) == SYN
+    if is_syn.sum() >= MIN_SYNS and rows["downlink"].to_numpy()[is_syn].all():
+        return f"all SYNs go to the subscribers of {network}, as to servers"
+    return None
 
 
 def _syn_sources(path: Path) -> Counter[str]:

@@ -12,6 +12,7 @@ from spark_jobs.networks import Subscribers
 from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/off-peak.pcap.zst"
+LIKELY = "100 % of its SYNs come from 10.64.0.0/14: is this the prefix of the mobiles?"
 
 
 def test_a_wrong_prefix_gets_the_one_that_the_lab_uses(tmp_path, network):
@@ -20,12 +21,27 @@ def test_a_wrong_prefix_gets_the_one_that_the_lab_uses(tmp_path, network):
     warehouse = Warehouse(tmp_path)
     outcome = ingest_capture(warehouse, wrong, CAPTURE)
     assert outcome.notes == [
-        f"{CAPTURE}: 100 % of its SYNs come from 10.64.0.0/14: is this prefix missing in the "
-        "subscribers of aa-gprs?"
+        f"{CAPTURE}: 100 % of its IP packets are of no subscriber of aa-gprs; {LIKELY}"
     ]
     assert "no packet of a subscriber" in (outcome.error or "")
     stored = ask(warehouse, "from ingest_log").fetchall()
     assert "10.64" not in str(stored)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("0.0.0.0/0", "both ends of the packets are subscribers of aa-gprs, servers, too"),
+        ("198.51.100.0/24", "all SYNs go to the subscribers of aa-gprs, as to servers"),
+        ("10.65.0.0/16", "% of its IP packets are of no subscriber of aa-gprs"),
+    ],
+)
+def test_a_prefix_that_the_packets_contradict_is_reported(tmp_path, network, prefix, words):
+    """Everyone; the servers; a part of the mobiles with less than a quarter of the packets."""
+    wrong = network.model_copy(update={"subscribers": (Subscribers(prefix=prefix),)})
+    [note] = ingest_capture(Warehouse(tmp_path), wrong, CAPTURE).notes
+    assert words in note
+    assert note.endswith(LIKELY)
 
 
 def test_the_right_prefix_gets_no_hint(tmp_path, network):
