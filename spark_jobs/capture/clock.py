@@ -102,6 +102,7 @@ SEGMENT = np.dtype(
         ("ts_val", "u4"),
         ("direction", "u1"),
         ("is_syn", "?"),
+        ("is_closed", "?"),
         ("has_ack", "?"),
         ("has_timestamp", "?"),
         ("is_after", "?"),
@@ -116,6 +117,7 @@ seq, seq_end: first sequence number and the one after the last; SYN and FIN coun
 ack, ts_val: acknowledgment number, the sender's timestamp; valid with has_ack, has_timestamp
 direction: 1 to the mobile, 0 from it
 is_syn: whether it is a SYN or SYN ACK
+is_closed: whether its window is closed, so that the other end's probes follow another timer
 is_after: whether it was recorded after the jump or gap
 """
 
@@ -175,7 +177,8 @@ class _BatchSequence:
             self._before = np.concatenate([self._before, last])[-ROWS_COMPARED[-1] :]
         self._first, self._is_copied = 0, bool(self._upcoming)
         batch = self._upcoming.popleft() if self._upcoming else next(self._batches, None)
-        self.batch = batch or self.batch
+        if batch is not None:
+            self.batch = batch
         return batch is not None
 
     def forget_before(self, row: int) -> None:
@@ -328,6 +331,7 @@ def _as_segments(rows, addresses):
         length += (1 if flags & SYN else 0) + (1 if flags & FIN else 0)
         segment.seq, segment.seq_end, segment.ack = row.seq, np.uint32(row.seq + length), row.ack
         segment.direction, segment.is_syn = row.downlink, flags & SYN > 0
+        segment.is_closed = row.window == 0
         segment.has_ack = flags & ACK > 0
         if row.has & decode.HAS_TIMESTAMPS:
             segment.has_timestamp, segment.ts_val = True, row.ts_val
@@ -503,6 +507,9 @@ def _vote_by_timers(before, after, gap_us, latest):
     rtt_us = np.int64(0)
     for way in latest:
         way.is_after = False
+    for i in range(max(0, len(before) - 2), len(before)):
+        if before[i].is_closed:
+            return 0
     for i in range(len(before)):
         segment, peer = before[i], 1 - before[i].direction
         if segment.has_ack:

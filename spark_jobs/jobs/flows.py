@@ -100,22 +100,25 @@ def publish_flows(
     """
     flow_counts: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
-        days = [_planned(warehouse, network, day) for network, day in work]
+        days: list[_Day] = []
+        for network, day in work:
+            with _holding(warehouse, (network.name, day)):
+                days.append(_planned(warehouse, network, day))
         while days:
             in_place: list[_Day] = []
             extended: dict[str, list[_Day]] = defaultdict(list)
             to_move: list[_Day] = []
-            for day in days:
-                with _holding(warehouse, day.key):
-                    if day.extension.users is not None:
-                        extended[day.network.name].append(day)
-                    elif has_moves(warehouse, day.network, day.day):
-                        to_move.append(day)
+            for planned in days:
+                with _holding(warehouse, planned.key):
+                    if planned.extension.users is not None:
+                        extended[planned.network.name].append(planned)
+                    elif has_moves(warehouse, planned.network, planned.day):
+                        to_move.append(planned)
                     else:
-                        in_place.append(day)
+                        in_place.append(planned)
             # One after another, because moved packets occupy the disk until their tasks are done.
             days = _make_together(warehouse, staging, in_place, flow_counts)
-            for group in (*extended.values(), *([day] for day in to_move)):
+            for group in (*extended.values(), *([planned] for planned in to_move)):
                 days += _make_together(warehouse, staging, group, flow_counts, moves=True)
     warehouse.update_views()
     return flow_counts

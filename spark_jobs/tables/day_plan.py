@@ -52,6 +52,7 @@ The number is a core's share of the day's packets, within these bounds. Fewer ta
 files: each task writes one file of every table.
 """
 
+ONE_DAY = timedelta(days=1)
 GOING_ON = "going-on"
 """Beginning of the names of files with the rows of users whose connections go on."""
 
@@ -138,12 +139,19 @@ class Moved:
 
     - names: the user names of the day
     - users: the users whose packets are moved; None: all whose links have another home
+    - until: the last day whose packets are read
     - target: the file to write
     """
 
     names: NamesOfDay
     users: frozenset[str] | None
+    until: date
     target: Staged
+
+    def may_need(self, group: RowGroup) -> bool:
+        """Return whether packets of a row group may be read for the day."""
+        begin, end = (midnight_us(self.names.day - ONE_DAY), midnight_us(self.until + ONE_DAY))
+        return group.last_us >= begin and group.first_us < end
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,7 @@ def move_tasks(
                 Moved(
                     NamesOfDay.of(network, day),
                     extension.users,
+                    extension.until,
                     new_path(PACKETS, network.name, day, f"moved-{number}"),
                 )
                 for day, extension in extensions.items()

@@ -39,6 +39,8 @@ def move_packets(move: Move) -> dict[date, Path]:
             for group in groups:
                 (names,) = read_columns([group], ["user", "ts"])
                 for moved, of_day, rows in zip(move.moved, leases, parts, strict=True):
+                    if not moved.may_need(group):
+                        continue
                     if len(found := _moved(moved, group, names, of_day)):
                         rows.append(found)
             for writer, rows in zip(writers, parts, strict=True):

@@ -52,6 +52,7 @@ class Packet:
     user: int = 1
     udp: bool = False
     ts_val: int | None = None
+    window: int = 8192
 
     def later(self, us: int) -> "Packet":
         return replace(self, us=self.us + us)
@@ -70,7 +71,9 @@ class Packet:
             if self.ts_val is not None:
                 option = struct.pack(">BBBBII", 1, 1, 8, 10, self.ts_val % 2**32, 0)
             words = 5 + len(option) // 4
-            above = ports + numbers + struct.pack(">BBHHH", words << 4, self.flags, 8192, 0, 0)
+            above = (
+                ports + numbers + struct.pack(">BBHHH", words << 4, self.flags, self.window, 0, 0)
+            )
             above += option
         length = 20 + len(above) + self.data
         proto = 17 if self.udp else 6
@@ -334,6 +337,18 @@ def test_pause_is_no_step_forward(tmp_path):
     assert corrected(tmp_path, frames(idle)).skipped == {}
 
 
+def test_probes_of_a_closed_window_are_no_step_forward(tmp_path):
+    """They wait for ever longer, up to a minute, and are not acknowledged."""
+    script = transfer()
+    at, last = script[-1].us, script[-1]
+    for wait in (1, 2, 4, 8, 16):
+        at += wait * SECOND
+        probe = replace(script[-2], us=at, seq=last.ack, data=1)
+        script += [probe, replace(last, us=at + 40 * MS, window=0)]
+    script.append(replace(script[-2], us=at + 30 * SECOND, seq=last.ack + 1, data=1000))
+    assert corrected(tmp_path, frames(script)).skipped == {}
+
+
 def test_packets_that_the_network_held_up_are_no_step_forward(tmp_path):
     """A link is down for a second; then what waits before it is sent, with old timestamps."""
     script = with_timestamps(many(3, packets=100), MS)
@@ -450,6 +465,8 @@ def test_step_in_a_zeek_log_is_corrected(tmp_path):
             "ip_len": str(40 + p.data),
             "ip_id": "0",
             "ttl": "60",
+            "dscp": "0",
+            "ecn": "0",
             "tcp_flags": str(p.flags),
             "seq": str(p.seq % 2**32),
             "ack": str(p.ack % 2**32),

@@ -211,7 +211,8 @@ def test_on_a_full_disk_the_plugin_keeps_running_and_leaves_no_packet_cut(
     assert zeek.stop() == 0
     assert place.left() == set()
     (result,) = ingested(warehouse, network, place.landed())
-    assert result.facts.skipped == {}
+    # Between the two replays, time passes for the monitor, but not for the senders.
+    assert set(result.facts.skipped) <= {"clock_forwards", "clock_forwards_us"}
     found, sent = rows(warehouse), expected(frames + later)
     assert found[-len(later) :] == sent[-len(later) :]
     assert 1000 < len(found) < len(sent)
