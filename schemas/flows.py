@@ -5,7 +5,8 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 LIMITS = {
     "channel": "the access link was busy",
     "receiver": "the mobile's window was full",
-    "recovery": "a loss was being repaired, or had reduced the congestion window",
+    "recovery": "a loss was being repaired, or a loss or a mark of ECN had reduced the congestion "
+    "window",
     "slow_start": "the congestion window had not yet grown to the link's capacity",
     "server": "the server sent nothing though it had room or all data was acknowledged",
     "mobile": "the mobile's window was closed, or the mobile had not requested more",
@@ -93,6 +94,46 @@ FLOWS = Table(
                 ("keepalives", "keep-alives", "3.8.4"),
             )
             for way, end in (("up", "mobile"), ("down", "server"))
+        ),
+        Column(
+            "ecn",
+            "string",
+            "what the SYN and the SYN ACK agree on: none, classic (RFC 3168) or accurate (RFC "
+            "9768). Null if one was not seen",
+            source="RFC 9768, 3.1.1",
+        ),
+        *(
+            Column(
+                f"{name}_{way}",
+                "int64",
+                f"packets {target} the mobile {meaning}",
+                "packets",
+                "RFC 3168, 5",
+                required=True,
+            )
+            for name, meaning in (
+                ("ect", "that can be marked: with ECT(0), ECT(1) or CE"),
+                ("ce", "that were marked when they came to Gi: with CE"),
+            )
+            for way, target in (("up", "from"), ("down", "to"))
+        ),
+        Column(
+            "marks_access",
+            "int64",
+            "packets to the mobile that were marked on the access side: those that the mobile "
+            "reports, less ce_down. Null unless ecn is accurate",
+            "packets",
+            "RFC 9768, 3.2",
+        ),
+        *(
+            Column(
+                f"ecn_episodes_{side}",
+                "int64",
+                "times that the mobile reported marks by ECE until the server's CWR, of marks on "
+                f"the {name} side. Null unless ecn is classic",
+                source="RFC 3168, 6.1",
+            )
+            for side, name in (("access", "access"), ("internet", "Internet"))
         ),
         Column(
             "directions_seen",
@@ -399,6 +440,14 @@ FLOWS = Table(
                 "Zhang et al., SIGCOMM 2002; Siekkinen et al., CoNEXT 2005",
             )
             for limit, meaning in LIMITS.items()
+        ),
+        Column(
+            "limited_marks",
+            "double",
+            "part of limited_recovery in which the last reduction of the congestion window was by "
+            "marks of ECN, not by a loss",
+            "s",
+            "RFC 3168, 6.1.2",
         ),
         Column(
             "limited_by",

@@ -121,6 +121,22 @@ PACKETS = Table(
             encoding=PLAIN,
         ),
         Column(
+            "dscp",
+            "uint8",
+            "Differentiated Services codepoint",
+            source="RFC 2474",
+            required=True,
+            compression=UNCOMPRESSED,
+        ),
+        Column(
+            "ecn",
+            "uint8",
+            "ECN field: 0 not ECN-capable, 1 ECT(1), 2 ECT(0), 3 CE (congestion experienced)",
+            source="RFC 3168, 5; RFC 9331",
+            required=True,
+            compression=UNCOMPRESSED,
+        ),
+        Column(
             "tcp_flags",
             "uint16",
             "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE "

@@ -4,7 +4,7 @@ The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN beh
 SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back or forward,
 SACK blocks that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture
 that begins within a recovery, Cisco's VN-Tag, two IPv6 addresses of one mobile, one private address
-in two VLANs, a connection of three days.
+in two VLANs, a connection of three days, marks of ECN.
 """
 
 import pytest
@@ -89,6 +89,12 @@ EXPECTED = {
     "any_interface_3_copies_v6.pcap.gz": [
         {"setup_class": "optimal", "packets_down": 43, "lost_access": 0, "retransmissions": 0}
         | {"rto_expiries": 0}
+    ],
+    "ecn_marks_12.pcap.gz": [
+        SET_UP
+        | NOTHING_LOST
+        | {"limited_by": "recovery", "ecn": "classic", "ecn_episodes_access": 5}
+        | {"ecn_episodes_internet": 0, "ect_down": 0, "ce_down": 0, "marks_access": None}
     ],
     "lasts_60h.pcap.gz": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 174_888}],
     "retransmission_keeps_ip_id.pcap.gz": [

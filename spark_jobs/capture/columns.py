@@ -228,6 +228,8 @@ def _fill_columns(rows, order, columns):
         has,
         ip_proto,
         ttl,
+        dscp,
+        ecn,
         window_scale,
         sack_edges,
         clock_steps,
@@ -241,6 +243,7 @@ def _fill_columns(rows, order, columns):
         user_port[i], server_port[i], ip_id[i] = row.user_port, row.server_port, row.ip_id
         tcp_flags[i], window[i], mss[i], has[i] = row.tcp_flags, row.window, row.mss, row.has
         ip_proto[i], ttl[i], window_scale[i] = row.ip_proto, row.ttl, row.window_scale
+        dscp[i], ecn[i] = row.dscp, row.ecn
         sack_edges[i], clock_steps[i] = row.sack_edges, row.clock_steps
         downlink[i] = row.downlink
 

@@ -47,6 +47,8 @@ ROW = np.dtype(
         ("header_len", "u2"),
         ("ip_proto", "u1"),
         ("ttl", "u1"),
+        ("dscp", "u1"),
+        ("ecn", "u1"),
         ("window_scale", "u1"),
         ("sack_edges", "u1"),
         ("clock_steps", "u1"),
@@ -200,6 +202,7 @@ def _parse_ip(buf, pos, end, on_wire_end, row):
             return -1 - C_MALFORMED_IP, False
         row.ip_id = be16(buf, pos + 4)
         row.has |= HAS_IP_ID
+        row.dscp, row.ecn = buf[pos + 1] >> 2, buf[pos + 1] & 3
         row.ttl, row.ip_proto = buf[pos + 8], buf[pos + 9]
         row.fragment = be16(buf, pos + 6) & (MORE_FRAGMENTS | FRAGMENT_OFFSET)
         if row.fragment == 0:
@@ -212,6 +215,8 @@ def _parse_ip(buf, pos, end, on_wire_end, row):
         row.ip_len = 40 + be16(buf, pos + 4)
         if row.ip_len == 40 and buf[pos + 6] != NO_NEXT_HEADER:
             row.ip_len = max(40, _offloaded_len(pos, on_wire_end))
+        traffic_class = be16(buf, pos) >> 4 & 0xFF
+        row.dscp, row.ecn = traffic_class >> 2, traffic_class & 3
         row.ttl, row.fragment = buf[pos + 7], 0
         return _skip_ipv6_extensions(buf, pos + 40, end, buf[pos + 6], row)
     return -1 - C_MALFORMED_IP, False

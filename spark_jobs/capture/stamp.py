@@ -9,7 +9,7 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
-FORMAT = {FrontEnd.BUILTIN: 2, FrontEnd.ZEEK: 2, FrontEnd.ZEEK_LOG: 2}
+FORMAT = {FrontEnd.BUILTIN: 3, FrontEnd.ZEEK: 3, FrontEnd.ZEEK_LOG: 3}
 """The format of each front end's rows: raise it if the same file would give other rows."""
 
 

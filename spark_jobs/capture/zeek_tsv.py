@@ -34,6 +34,8 @@ FIELDS = tuple(PACKET_LOG.fields)
     IP_LEN,
     IP_ID,
     TTL,
+    DSCP,
+    ECN,
     TCP_FLAGS,
     SEQ,
     ACK,
@@ -213,6 +215,12 @@ def _store_number(row, field, value):
     elif field == TTL:
         row.ttl = value
         return value <= 0xFF
+    elif field == DSCP:
+        row.dscp = value
+        return value <= 63
+    elif field == ECN:
+        row.ecn = value
+        return value <= 3
     elif field == WINDOW_SCALE:
         row.window_scale = value
         return value <= 0xFF

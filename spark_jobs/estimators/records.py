@@ -38,6 +38,8 @@ class Packets(NamedTuple):
     """uint16[M]."""
     ttl: np.ndarray
     """uint8[M]."""
+    ecn: np.ndarray
+    """uint8[M]: the ECN field."""
     is_tcp: np.ndarray
     """bool[M]: the packet has a TCP header."""
     tcp_flags: np.ndarray
@@ -94,6 +96,7 @@ class Segments(NamedTuple):
     ip_len: np.ndarray
     ip_id: np.ndarray
     ttl: np.ndarray
+    ecn: np.ndarray
     tcp_flags: np.ndarray
     seq: np.ndarray
     ack: np.ndarray
@@ -116,6 +119,8 @@ class Segments(NamedTuple):
     """int64[N]: the same in the uplink stream."""
     probe: np.ndarray
     """uint8[N]: WINDOW_PROBE, KEEPALIVE, PROBE_ANSWER (an answer to one of these), or 0."""
+    reports_marks: np.ndarray
+    """bool[N]: the mobile reports new marks (see `ecn`)."""
 
 
 class Connections(NamedTuple):

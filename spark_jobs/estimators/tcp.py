@@ -4,7 +4,7 @@ import numpy as np
 
 from spark_jobs.compiled import inlined
 
-FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
+FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
 DUP_THRESH = 3
 """Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 

@@ -29,6 +29,7 @@ ORDER = (
     "fig07_channel_rate",
     "channel_rate_coverage",
     "table2_loss",
+    "ecn_marks",
     "fig08_bottleneck",
     "fig09_throughput",
     "fig10_throughput_by_loss",

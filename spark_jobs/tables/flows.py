@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from schemas import FLOWS
 from schemas.arrow_types import ARROW_TIMESTAMP
-from spark_jobs.estimators import resets, setup
+from spark_jobs.estimators import ecn, resets, setup
 from spark_jobs.estimators.coverage import BOTH, DIRECTIONS, acked_unseen_bytes
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
@@ -49,6 +49,7 @@ def rows(partition: UserPartition) -> pa.Table:
         _identity(partition)
         | _volumes_and_options(partition)
         | _probes(partition)
+        | _ecn(partition)
         | _setup(partition)
         | _transfer(partition)
         | _losses(partition)
@@ -110,6 +111,24 @@ def _probes(partition: UserPartition) -> Columns:
         for name, kind in (("window_probes", WINDOW_PROBE), ("keepalives", KEEPALIVE))
         for way in ("up", "down")
     }
+
+
+def _ecn(partition: UserPartition) -> Columns:
+    """Return the columns of ECN; reports of the mobile are null if a direction was not seen."""
+    found, both_seen = partition.ecn, partition.coverage["seen"] == BOTH
+    classic, accurate = (
+        both_seen & (found["kind"] == kind) for kind in (ecn.CLASSIC, ecn.ACCURATE)
+    )
+    on_access = np.maximum(found["reported"] - found["ce_down"], 0)
+    return (
+        {"ecn": dictionary(found["kind"], ecn.KINDS, found["kind"] != ecn.UNKNOWN)}
+        | {name: column(found, name) for name in ("ect_up", "ect_down", "ce_up", "ce_down")}
+        | {"marks_access": pa.array(on_access, mask=~accurate | partition.split)}
+        | {
+            f"ecn_episodes_{side}": column(found, f"episodes_{side}", classic & ~partition.split)
+            for side in ("access", "internet")
+        }
+    )
 
 
 def _setup(partition: UserPartition) -> Columns:
@@ -231,9 +250,10 @@ def _sending(partition: UserPartition) -> Columns:
             for k, limit in enumerate(limits.LIMITS)
         }
         | {
+            "limited_marks": pa.array(transfers["limited_by_marks"], mask=~sides["access"]),
             "limited_by": dictionary(
                 limited.argmax(axis=1), limits.LIMITS, sides["access"] & (limited.sum(axis=1) > 0)
-            )
+            ),
         }
         | {
             f"rtt_{side}_{name}": measured(np.where(sides[side], rtt_quantiles[name][:, k], np.nan))

@@ -26,6 +26,7 @@ from spark_jobs.estimators.coverage import (
     seen_enough,
     users_with_gaps,
 )
+from spark_jobs.estimators.ecn import marks
 from spark_jobs.estimators.host_ids import number_by_connection
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links, raise_max_rtts
@@ -63,7 +64,7 @@ from spark_jobs.tables.rows import dictionary
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.packets import Names
 
-NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe")
+NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe", "reports_marks")
 """Fields of Segments that are not columns of Packets with one value a packet."""
 FOREVER = (-(2**62), 2**62)
 """A span that holds all times (µs)."""
@@ -127,7 +128,10 @@ class UserPartition:
         segments = segments._replace(sack_count=sack_count)
         self.connections = _connections(self.packets, segments, first, span)
         self.connections.sack[unusable_sack] = False
-        self.segments = _without_probes(segments, self.connections)
+        segments = _without_probes(segments, self.connections)
+        self.ecn, reports_marks = marks(segments, self.connections)
+        """ECN[C] of the connections."""
+        self.segments = segments._replace(reports_marks=reports_marks)
 
     def users_after(self, until: int) -> frozenset[str]:
         """Return the users of whose connections in the span packets at `until` (µs) can be."""
@@ -494,6 +498,7 @@ def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segment
         number=number,
         up_number=up_number,
         probe=np.zeros(len(place), np.uint8),
+        reports_marks=np.zeros(len(place), np.bool_),
     )
 
 

@@ -36,6 +36,7 @@ NUMBERS = (
     "ip_len",
     "ip_id",
     "ttl",
+    "ecn",
     "tcp_flags",
     "seq",
     "ack",

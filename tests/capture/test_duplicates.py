@@ -236,8 +236,10 @@ def test_duplicates_are_detected_across_runs(tmp_path):
 
 def test_duplicates_in_zeek_logs_are_dropped(tmp_path):
     names = ("ts", "user", "user_port", "server", "server_port", "downlink", "ip_proto", "ip_len")
-    names += ("ip_id", "ttl", "tcp_flags", "seq", "ack", "window", "payload_len")
-    values = "1078224001.891451 10.67.1.10 999 198.51.100.24 80 F 6 40 1755 64 16 395774032 1 99 0"
+    names += ("ip_id", "ttl", "dscp", "ecn", "tcp_flags", "seq", "ack", "window", "payload_len")
+    values = (
+        "1078224001.891451 10.67.1.10 999 198.51.100.24 80 F 6 40 1755 64 0 0 16 395774032 1 99 0"
+    )
     row = dict(zip(names, values.split(), strict=True))
     later = row | {"ts": "1078224001.892451", "ttl": "63"}
     path = tmp_path / "giscope_packets.log"

@@ -53,6 +53,8 @@ SYN_ROW = {
     "ip_len": 60,
     "ip_id": 4711,
     "ttl": 63,
+    "dscp": 0,
+    "ecn": 0,
     "tcp_flags": 2,
     "seq": 0x91223344,
     "ack": 0,
@@ -74,6 +76,8 @@ SYN6_ROW = SYN_ROW | {
     "ip_len": 80,
     "ip_id": None,
     "ttl": 61,
+    "dscp": 0,
+    "ecn": 0,
 }
 
 DATA_ROW = {
@@ -86,6 +90,8 @@ DATA_ROW = {
     "ip_len": 1072,
     "ip_id": 815,
     "ttl": 52,
+    "dscp": 0,
+    "ecn": 0,
     "tcp_flags": 24,
     "seq": 0xFFFFFFF0,
     "ack": 0x91223345,

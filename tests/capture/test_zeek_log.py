@@ -45,6 +45,8 @@ DATA = {
     "ip_len": "60",
     "ip_id": "1755",
     "ttl": "64",
+    "dscp": "0",
+    "ecn": "0",
     "tcp_flags": "16",
     "seq": "395774032",
     "ack": "1",
@@ -52,7 +54,7 @@ DATA = {
     "payload_len": "0",
     "sack": "7,9,11,13",
 }
-PING = {"ip_proto": "1", "ip_len": "84", "ttl": "64"} | {
+PING = {"ip_proto": "1", "ip_len": "84", "ttl": "64", "dscp": "0", "ecn": "0"} | {
     name: DATA[name] for name in ("ts", "user", "server", "downlink", "ip_id")
 }
 

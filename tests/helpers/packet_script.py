@@ -61,6 +61,7 @@ class Packet:
     cut: bool = False
     id: int = 0
     ttl: int = 60
+    ecn: int = 0
     steps: int = 0
     user: str = "anna"
     port: int = 1024
@@ -150,6 +151,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         ip_len=ip_len,
         ip_id=column((p.id for p in rows), np.uint16),
         ttl=column((p.ttl for p in rows), np.uint8),
+        ecn=column((p.ecn for p in rows), np.uint8),
         is_tcp=column((p.is_tcp for p in rows), bool),
         tcp_flags=column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
         seq=column((p.seq for p in rows), np.uint32),

@@ -74,6 +74,7 @@ def minimal_rows(path: Path, subscribers: str) -> list[Row]:
         row = {name: seen[theirs] for name, theirs in MINIMAL.items()}
         downlink = ip_address(seen["dst"]) in pool
         ours, others = ("dst", "src") if downlink else ("src", "dst")
+        row |= {"dscp": "0", "ecn": "0"}
         row |= {"user": seen[ours], "server": seen[others], "downlink": "T" if downlink else "F"}
         row |= {"user_port": seen[f"{ours[0]}port"], "server_port": seen[f"{others[0]}port"]}
         rows.append(row)

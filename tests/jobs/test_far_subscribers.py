@@ -74,6 +74,8 @@ def packet_log(pairs: list[tuple[str, str]]) -> str:
             "ip_proto": "6",
             "ip_len": "60",
             "ttl": "64",
+            "dscp": "0",
+            "ecn": "0",
             "tcp_flags": "16",
             "seq": "1",
             "ack": "1",

@@ -36,6 +36,8 @@ def row(second: int) -> dict[str, str]:
         "ip_len": "28",
         "ip_id": str(second),
         "ttl": "64",
+        "dscp": "0",
+        "ecn": "0",
     }
 
 

@@ -36,7 +36,8 @@ def packets(first: int = 0, many: int = PACKETS) -> bytes:
 
 WHOLE = packets()
 LOG = log({"ts": f"1078224001.{i:06}", "user": "10.64.0.1", "server": "198.51.100.1",
-           "downlink": "F", "ip_proto": "1", "ip_len": "84", "ip_id": str(i), "ttl": "64"}
+           "downlink": "F", "ip_proto": "1", "ip_len": "84", "ip_id": str(i), "ttl": "64",
+           "dscp": "0", "ecn": "0"}
           for i in range(PACKETS)).encode()  # fmt: skip
 COMPRESSED = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor(write_checksum=True).compress}
 COMPRESSED[".gz of members"] = lambda data: gzip.compress(data[:9000]) + gzip.compress(data[9000:])

@@ -22,6 +22,7 @@ from tests.helpers.made_up import flow, publish
 from tests.helpers.report_page import Page, shows, value, value_and_interval
 
 SECTIONS = (
+    "ecn",
     "pages",
     "limits",
     "windows",

@@ -25,6 +25,10 @@ export {
 		ip_id: count &log &optional;
 		## time to live or hop limit (hops)
 		ttl: count &log;
+		## Differentiated Services codepoint
+		dscp: count &log;
+		## ECN field: 0 not ECN-capable, 1 ECT(1), 2 ECT(0), 3 CE (congestion experienced)
+		ecn: count &log;
 		## the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256. Null if there is no TCP header: another protocol, a later fragment that could not be joined, or a header that the capture or fragments cut
 		tcp_flags: count &log &optional;
 		## sequence number

@@ -74,10 +74,11 @@ event new_packet(c: connection, p: pkt_hdr)
 		return;
 
 	local proto = p?$ip ? p$ip$p : ( p?$tcp ? 6 : ( p?$udp ? 17 : ( p?$icmp ? 58 : p$ip6$nxt ) ) );
+	local traffic_class = p?$ip ? p$ip$tos : p$ip6$class;
 	# network_time() never goes back, but the times of packets may.
 	local row = Info($ts=get_current_packet_ts(), $user=up ? src : dst, $server=up ? dst : src,
 	    $downlink=! up, $ip_proto=proto, $ip_len=p?$ip ? p$ip$len : 40 + p$ip6$len,
-	    $ttl=p?$ip ? p$ip$ttl : p$ip6$hlim);
+	    $ttl=p?$ip ? p$ip$ttl : p$ip6$hlim, $dscp=traffic_class / 4, $ecn=traffic_class % 4);
 
 	if ( p?$ip )
 		row$ip_id = p$ip$id;

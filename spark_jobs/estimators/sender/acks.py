@@ -43,6 +43,8 @@ class Ack(NamedTuple):
     """Index of its first SACK edge."""
     sack_count: np.int64
     """Number of its SACK edges."""
+    reports_marks: bool
+    """True if it reports new marks of ECN."""
 
 
 class SackNews(NamedTuple):
@@ -240,6 +242,7 @@ def _update_state(sender, sent, ack, duplicate, original_arrived, d_sack):
             sender.partial_ack_at = ack.time
         if not sender.sack:
             scoreboard.mark_head_lost(sender, sent)
+    window.update_reduction(sender, ack.reports_marks)
     if sender.newly_acked:
         sender.dup_acks = (
             0 if sender.state != RECOVERY else max(sender.dup_acks - sender.newly_acked + 1, 0)

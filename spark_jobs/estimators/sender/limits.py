@@ -9,7 +9,8 @@ channel     The access link was busy all the time. The data that the later ACK a
 mobile      The mobile's window was closed. Or all was acknowledged, and the mobile had sent no
             request.
 receiver    The mobile's window was full, while the congestion window had room.
-recovery    The server repaired a loss, or a loss had reduced the congestion window.
+recovery    The server repaired a loss, or a loss or a mark of ECN had reduced the congestion
+            window.
 slow_start  The congestion window had not yet grown to what the link carries.
 server      The server had room, or all was acknowledged, and it sent nothing more.
 
@@ -61,6 +62,8 @@ def attribute_time(sender, limit, now):
     """Attribute the time until now to a limit."""
     if now > sender.attributed_until and sender.attributed_until != NEVER:
         sender.limited[limit] += now - sender.attributed_until
+        if limit == RECOVERY and sender.is_reduced_by_marks:
+            sender.limited_by_marks += now - sender.attributed_until
         sender.attributed_until = now
 
 
@@ -98,7 +101,7 @@ def current_limit(sender):
     """Return the current limit, if it is not the access link."""
     if sender.rwnd == 0:
         return MOBILE
-    if sender.state != OPEN:
+    if sender.state != OPEN or sender.reduced_at != NONE:
         return RECOVERY
     if sender.snd_una + sender.rwnd - sender.snd_nxt < sender.max_segment and sender.cwnd_has_room:
         return RECEIVER

@@ -47,6 +47,7 @@ TRANSFER = np.dtype(
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
         ("limited", "f8", (len(limits.LIMITS),)),
+        ("limited_by_marks", "f8"),
         ("rtt_quantiles", rtt_sampling.QUANTILES, (2,)),
     ]
 )
@@ -60,6 +61,7 @@ busy: time in which the server had data to send or in flight (s)
 rwnd_limited: part of `busy` in which the mobile's window held the server back (s), as the Linux
     kernel counts it (tcpi_rwnd_limited)
 limited: time in which each limit held the transfer back (s; see `limits`)
+limited_by_marks: part of it in which the limit was a window that marks had reduced (s)
 rtt_quantiles: QUANTILES of the RTT by side (see `rtt_sampling`)
 """
 
@@ -299,6 +301,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
                 payload_len[i] > 0 or flags[i] & (SYN | FIN) != 0,
                 segments.sack_at[i],
                 np.int64(segments.sack_count[i]),
+                segments.reports_marks[i],
             )
             sender.had_cause |= not transmissions.has_nothing_to_retransmit(sender, now)
             spurious_bits = acks.on_ack(sender, sent, edges, ack, sack_edges, context)
@@ -381,6 +384,7 @@ def _write_transfer(workspace, transfer):
     transfer.rto_expiries = sender.rto_expiries + setup.rto_expiries
     transfer.retransmissions = sender.retransmissions + max(setup.sent - 1, 0)
     transfer.busy, transfer.rwnd_limited = sender.busy_time / 1e6, sender.rwnd_limited / 1e6
+    transfer.limited_by_marks = sender.limited_by_marks / 1e6
     for k in range(len(limits.LIMITS)):
         transfer.limited[k] = sender.limited[k] / 1e6
     for side in range(2):

@@ -94,6 +94,8 @@ SENDER = np.dtype(
         ("cubic_origin", "f8"),
         ("cubic_period", "f8"),
         ("cubic_friendly", "f8"),
+        ("reduced_at", "i8"),
+        ("is_reduced_by_marks", "?"),
         ("undo_from", "i8"),
         ("undo_count", "i8"),
         ("undo_ts_val", "i8"),
@@ -132,6 +134,7 @@ SENDER = np.dtype(
         ("retransmissions", "i8"),
         ("rto_expiries", "i8"),
         ("limited", "f8", (len(LIMITS),)),
+        ("limited_by_marks", "f8"),
         ("attributed_until", "i8"),
         ("requested_at", "i8"),
         ("link_was_busy", "?"),
@@ -208,6 +211,8 @@ The timer (see `timer`):
 The congestion window (see `window`):
   cwnd, ssthresh           congestion window and slow start threshold
   prior_cwnd, prior_ssthresh   both before the last reduction
+  reduced_at               snd_nxt when marks of ECN began to reduce the window; NONE after its ACK
+  is_reduced_by_marks      the last reduction was by marks
   decrease_factor          share of the congestion window that a loss leaves
   cubic_since              when CUBIC's growth after a reduction began; or NEVER (see `window`)
   cubic_last_max           window before the last reduction, or less (RFC 9438, 4.7); 0: none
@@ -254,6 +259,7 @@ Times that are summed up:
   retransmissions          segments retransmitted
   rto_expiries             RTO expiries
   limited                  how long each limit held the transfer back (µs; see `limits`)
+  limited_by_marks         part of it in which the limit was a window that marks had reduced (µs)
   attributed_until         end of the time that is attributed to limits
   requested_at             when the mobile sent its first data since the last idle period
   link_was_busy            the access link was busy before the last ACK

@@ -146,7 +146,7 @@ def _send_new(sender, sent, segment, context):
     scoreboard.add(sender, sent, segment.low, segment.high, segment)
     sender.snd_nxt = segment.high
     sender.new_data_sent_at = segment.time
-    sender.prr_out += sender.state == RECOVERY
+    sender.prr_out += sender.state == RECOVERY or sender.reduced_at != NONE
     window.update_full(sender)
     window.update_room(sender, segment.time)
     if is_loss_probe:

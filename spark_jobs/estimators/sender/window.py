@@ -54,6 +54,7 @@ def initialize(sender):
     sender.cwnd = INITIAL_CWND
     sender.ssthresh = INFINITE_SSTHRESH
     sender.prior_cwnd = sender.prior_ssthresh = 0.0
+    sender.reduced_at, sender.is_reduced_by_marks, sender.limited_by_marks = NONE, False, 0.0
     sender.decrease_factor = CUBIC_DECREASE
     sender.cubic_since = NEVER
     sender.cubic_last_max = 0.0
@@ -191,7 +192,7 @@ def update_full(sender):
     tcp_cwnd_validate).
     """
     in_flight_now, unacked = in_flight(sender), sender.tail - sender.head
-    if sender.state == OPEN and in_flight_now > sender.cwnd:
+    if sender.state == OPEN and sender.reduced_at == NONE and in_flight_now > sender.cwnd:
         sender.cwnd = float(in_flight_now)
     sender.cwnd_full = in_flight_now >= np.int64(sender.cwnd + 1e-6)
     is_peak = not sender.cwnd_was_full and unacked > sender.max_in_flight
@@ -207,7 +208,7 @@ def grow(sender, delivered, advanced, now):
     delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new
     data.
     """
-    if sender.state == RECOVERY:
+    if sender.state == RECOVERY or sender.reduced_at != NONE:
         _reduce_rate(sender, delivered, advanced)
     elif advanced:
         threshold = min(sender.ssthresh, sender.slow_start_until)
@@ -266,12 +267,30 @@ def _reduce_rate(sender, delivered, advanced):
 @inner
 def begin_recovery(sender):
     """Reduce the windows after a loss that ACKs showed."""
-    _reduce_ssthresh(sender)
+    if sender.reduced_at == NONE:
+        _reduce_ssthresh(sender)
+    sender.reduced_at, sender.is_reduced_by_marks = NONE, False
     sender.undo_from, sender.undo_count, sender.undo_ts_val = sender.snd_una, 0, NONE
     sender.observed_cwnd = 0.0
     sender.prr_delivered = sender.prr_out = 0
     sender.decrease_unmeasured = True
     _reduce_rate(sender, 1, False)
+
+
+@inner
+def update_reduction(sender, reports_marks):
+    """Begin to reduce the windows after an ACK that reports marks, or end it after a round trip.
+
+    Until then further marks have no effect (RFC 3168, 6.1.2; RFC 9768, 3.2).
+    """
+    if sender.reduced_at != NONE and sender.snd_una >= sender.reduced_at:
+        sender.reduced_at = NONE
+        end_recovery(sender)
+    if reports_marks and sender.state == OPEN and sender.reduced_at == NONE:
+        _reduce_ssthresh(sender)
+        sender.prr_delivered = sender.prr_out = 0
+        sender.observed_cwnd, sender.decrease_unmeasured = 0.0, True
+        sender.reduced_at, sender.is_reduced_by_marks = sender.snd_nxt, True
 
 
 @inner
@@ -283,6 +302,7 @@ def reduce_to_one(sender, repeated):
     if not repeated:
         _reduce_ssthresh(sender)
     sender.cwnd = 1.0
+    sender.reduced_at, sender.is_reduced_by_marks = NONE, False
     sender.undo_from = NONE
     sender.cubic_last_max = 0.0  # RFC 9438, 4.8
     hystart.restart(sender)

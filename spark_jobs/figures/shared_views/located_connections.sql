@@ -22,6 +22,7 @@ select
     syn_count, synack_count, rtt_access, rtt_internet, rtt_internet_min,
     packets_up, packets_down, ip_bytes_up, ip_bytes_down, payload_bytes_down, data_packets_down,
     lost_access, lost_access_expected, lost_access_min, lost_access_max,
+    ecn, ect_down, ce_down, marks_access, ecn_episodes_access, ecn_episodes_internet,
     lost_internet_expected, bottleneck,
     retransmissions, rto_expiries, delay_spikes, parallel,
     single, request_response, b_tcp, b_other,

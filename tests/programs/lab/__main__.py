@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests import lab
+from tests.programs import lab
 from tests.programs.lab.profile import read
 from tests.programs.lab.record import record
 

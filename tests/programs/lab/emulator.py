@@ -133,6 +133,9 @@ class Fates:
         del self.emulator.queued[frame.number]
         self.emulator.hand_over(self.interface, frame.packet, now)
 
+    def marked(self, frame: Frame) -> None:
+        self.truth.frame_marked(frame.number)
+
     def lost(self, frame: Frame, fate: str, now: float) -> None:
         del self.emulator.queued[frame.number]
         self.truth.frame_lost(frame.number, fate)

@@ -17,6 +17,22 @@ class Clock(Protocol):
         """Calls it when that time, in seconds, has come, with the time it was due."""
 
 
+ECN, ECT_1, ECT_0, CE = 3, 1, 2, 3
+"""The ECN field in the second byte of IPv4, and its values (RFC 3168, 5)."""
+
+
+def marked(packet: bytes) -> bytes:
+    """An IPv4 packet with CE, and the header's checksum for it (RFC 1624)."""
+    head, length = bytearray(packet), 4 * (packet[0] & 15)
+    head[1] |= CE
+    head[10:12] = bytes(2)
+    total = sum(int.from_bytes(head[k : k + 2], "big") for k in range(0, length, 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    head[10:12] = (~total & 0xFFFF).to_bytes(2, "big")
+    return bytes(head)
+
+
 class Frame(NamedTuple):
     """A packet at Gi: its number in the capture, 0 on its way up."""
 
@@ -32,6 +48,9 @@ class Fates(Protocol):
 
     def lost(self, frame: Frame, fate: str, now: float) -> None:
         """Downlink: radio, overflow, expired, flushed."""
+
+    def marked(self, frame: Frame) -> None:
+        """Marked by the queue; it may be lost after that."""
 
     def arrived_at_gi(self, packet: bytes, now: float) -> None: ...
 
@@ -164,6 +183,10 @@ class Link:
         if self.downlink.waiting + len(frame.packet) > self.access.queue:
             self.fates.lost(frame, "overflow", now)
             return
+        limit = self.access.mark_above
+        if limit and self.downlink.waiting > limit and frame.packet[1] & ECN in (ECT_0, ECT_1):
+            self.fates.marked(frame)
+            frame = frame._replace(packet=marked(frame.packet))
         self.downlink.queue.append(frame)
         self._resume("resumed_down", now)
         self.downlink.serve(now)

@@ -82,6 +82,9 @@ class Access(Part):
     uplink_loss: Probability = 0
     queue: PositiveInt = Field(1_000_000, description="what waits at most, B")
     lifetime: PositiveFloat | None = Field(None, description="how long a packet waits at most, s")
+    mark_above: PositiveInt | None = Field(
+        None, description="what waits before packets that can be marked are marked (ECN), B"
+    )
     setup: NonNegativeFloat = Field(0, description="a link idle for 2 s needs this to begin, s")
     sharing: Sharing | None = None
     preemption: Preemption | None = None
@@ -119,6 +122,7 @@ class Group(Part):
     users: PositiveInt = 1
     sack: bool = True
     timestamps: bool = True
+    ecn: int = Field(0, description="tcp_ecn of the mobiles' kernel: 1 asks for ECN (RFC 3168)")
     mss: PositiveInt | None = Field(None, description="that the mobile announces; null: 1460")
     window: PositiveInt | None = Field(None, description="offered at most, B; null: Linux's own")
     window_segments: PositiveInt | None = Field(None, description="the same, in segments of MSS")

@@ -36,7 +36,8 @@ def record(file: Path, into: Path) -> None:
     with ExitStack() as stack, TemporaryDirectory() as scratch:
         shutil.copy(file, Path(scratch, "profile.toml"))
         servers, to_servers = stack.enter_context(server_side(profile))
-        mobiles = {number: stack.enter_context(mobile_side(number)) for number in OPTIONS}
+        ecn = max(group.ecn for group in profile.groups)
+        mobiles = {number: stack.enter_context(mobile_side(number, ecn)) for number in OPTIONS}
         offset = profile.start.timestamp() - time.time()
         with Truth(captures, folder, offset) as truth:
             emulator = Emulator(profile, truth, to_servers, {k: m[1] for k, m in mobiles.items()})
@@ -67,12 +68,15 @@ def server_side(profile: Profile) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def mobile_side(options: int) -> Iterator[tuple[str, int]]:
-    """The namespace of the mobiles with a pair of options, and the interface to them."""
+def mobile_side(options: int, ecn: int = 0) -> Iterator[tuple[str, int]]:
+    """The namespace of the mobiles with a pair of options, and the interface to them.
+
+    ecn: their kernel's tcp_ecn."""
     with namespace(f"mobiles{options}") as inside:
         interface = tun("access", inside, ["default"])
         run(f"ip -n {inside} route add local 10.{64 + options}.0.0/16 dev lo")
-        for name, value in (("tcp_sack", options & 1), ("tcp_timestamps", options >> 1)):
+        settings = {"tcp_sack": options & 1, "tcp_timestamps": options >> 1, "tcp_ecn": ecn}
+        for name, value in settings.items():
             run(f"ip netns exec {inside} sysctl -qw net.ipv4.{name}={value}")
         yield inside, interface
         os.close(interface)

@@ -17,6 +17,7 @@ LINKTYPE_RAW = 101
 TCP, UDP = 6, 17
 TABLES = {
     "frames_lost": ("frame", "fate"),
+    "frames_marked": ("frame",),
     "losses_unseen": (
         *("where", "direction", "ts", "ip_len"),
         *("src", "sport", "dst", "dport", "seq"),
@@ -81,6 +82,9 @@ class Truth:
 
     def frame_lost(self, number: int, fate: str) -> None:
         self.tables["frames_lost"].writerow((number, fate))
+
+    def frame_marked(self, number: int) -> None:
+        self.tables["frames_marked"].writerow((number,))
 
     def unseen(self, where: str, down: bool, packet: bytes, now: float) -> None:
         self.tables["losses_unseen"].writerow(
