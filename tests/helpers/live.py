@@ -212,11 +212,11 @@ def ingested(warehouse: Warehouse, network: Network, paths: Iterable[Path]) -> l
 
 
 def rows(warehouse: Warehouse) -> list[tuple]:
-    """All columns but the times, which sending does not keep, in the order of the times."""
+    """All columns but those of times, which sending does not keep, in the order of the times."""
     found = ask(
         warehouse,
-        "select * exclude (ts, date, capture, frame) replace (sack::text as sack) from packets "
-        "order by ts, capture, frame, downlink",
+        "select * exclude (ts, date, capture, frame, clock_steps) replace (sack::text as sack) "
+        "from packets order by ts, capture, frame, downlink",
     )
     return found.fetchall()
 
