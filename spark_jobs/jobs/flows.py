@@ -68,6 +68,7 @@ class _Day:
     """A day whose flows are being made.
 
     - facts: those that are published with it
+    - last: the last of the days with packets that follow it without a gap
     - extension: what the current tasks read
     - unchanged: its published files that stay
     - later: a hash of the packets of later days (see later_hash)
@@ -79,6 +80,7 @@ class _Day:
     network: Network
     day: date
     facts: DayFacts
+    last: date
     extension: Extension
     unchanged: Sequence[str] = ()
     later: str = ""
@@ -100,10 +102,13 @@ def publish_flows(
     """
     flow_counts: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
+        names = {network.name for network, _ in work}
+        with_packets = {name: days_with_packets(warehouse, name) for name in names}
         days: list[_Day] = []
         for network, day in work:
             with _holding(warehouse, (network.name, day)):
-                days.append(_planned(warehouse, network, day))
+                last = _last_day(with_packets[network.name], day)
+                days.append(_planned(warehouse, network, day, last))
         while days:
             in_place: list[_Day] = []
             extended: dict[str, list[_Day]] = defaultdict(list)
@@ -124,8 +129,8 @@ def publish_flows(
     return flow_counts
 
 
-def _planned(warehouse: Warehouse, network: Network, day: date) -> _Day:
-    """Return a day with what is to be made of it.
+def _planned(warehouse: Warehouse, network: Network, day: date, last: date) -> _Day:
+    """Return a day with what is to be made of it; last: see _Day.
 
     If only connections that go on have new packets, the rows of the other users stay.
     """
@@ -136,10 +141,9 @@ def _planned(warehouse: Warehouse, network: Network, day: date) -> _Day:
     if published and facts.until and facts.inputs == inputs and warehouse.is_intact(published):
         own = warehouse.unmerge(unit)
         going_on = {file for file in own.files if stem(file).startswith(GOING_ON)}
-        users = _users(warehouse, going_on)
-        last = _last_day(warehouse, network.name, day)
+        extension = Extension(_users(warehouse, going_on), last, has_more=False)
         unchanged = [file for file in own.files if file not in going_on]
-        return _Day(network, day, facts, Extension(users, last, has_more=False), unchanged)
+        return _Day(network, day, facts, last, extension, unchanged)
     facts = DayFacts(
         inputs=inputs,
         settings=[*Settings.of(network)],
@@ -148,12 +152,7 @@ def _planned(warehouse: Warehouse, network: Network, day: date) -> _Day:
         others=NamesOfDay.of(network, day).other_networks,
     )
     next_day = day + timedelta(days=1)
-    return _Day(
-        network,
-        day,
-        facts,
-        Extension(None, next_day, has_more=_last_day(warehouse, network.name, day) > next_day),
-    )
+    return _Day(network, day, facts, last, Extension(None, next_day, has_more=last > next_day))
 
 
 def _users(warehouse: Warehouse, files: Collection[str]) -> frozenset[str]:
@@ -165,13 +164,13 @@ def _users(warehouse: Warehouse, files: Collection[str]) -> frozenset[str]:
     return frozenset(users)
 
 
-def _last_day(warehouse: Warehouse, network: str, day: date) -> date:
+def _last_day(with_packets: Collection[date], day: date) -> date:
     """Return the last of the days with packets that follow a day without a gap.
 
     It is the day after it at least.
     """
-    days, last = days_with_packets(warehouse, network), day + timedelta(days=1)
-    while last in days and last + timedelta(days=1) in days:
+    last = day + timedelta(days=1)
+    while last in with_packets and last + timedelta(days=1) in with_packets:
         last += timedelta(days=1)
     return last
 
@@ -238,9 +237,8 @@ def _finish(warehouse: Warehouse, day: _Day, flow_counts: dict[tuple[str, date],
         users |= result.users
     until = day.extension.until
     if users:
-        last = _last_day(warehouse, day.network.name, day.day)
-        until = min(last, day.day + 2 * (until - day.day))
-        day.extension = Extension(frozenset(users), until, has_more=until < last)
+        until = min(day.last, day.day + 2 * (until - day.day))
+        day.extension = Extension(frozenset(users), until, has_more=until < day.last)
         return True
     goes_on = any(made.going_on for made in day.made)
     files = [file for made in day.made for file in (*made.files, *made.going_on)]

@@ -339,7 +339,9 @@ def _cut_at_midnight(warehouse: Warehouse, network: str, day: date) -> frozenset
     """
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 
-    before, purged = day - timedelta(days=1), warehouse.purged_before(network, PACKETS)
+    before, purged = day - ONE_DAY, warehouse.purged_before(network, PACKETS)
+    if purged == date.min:
+        return frozenset()
     found: set[Connection] = set()
     for published in warehouse.published_units("day", network):
         if published.unit.day <= purged and DayFacts.of(published).until == before:

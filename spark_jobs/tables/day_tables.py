@@ -78,9 +78,7 @@ def _is_of(partition: UserPartition, rows: pa.Table, users: Collection[str]) -> 
 def read_partition(item: WorkItem) -> UserPartition | None:
     """Return the item's packets, read past midnight until the day's connections end.
 
-    For chosen users, it reads all packets at once.
-
-    Returns None if there are no packets.
+    For chosen users, it reads all packets at once. Returns None if there are no packets.
     """
     names = item.names
     midnight = midnight_us(names.day)

@@ -98,14 +98,7 @@ class UserPartition:
         self.application_log = application_log
         connection, count, out_of_window = assign_connections(packets)
         if cut:
-            early = np.flatnonzero((packets.ts < span[0]) & (connection >= 0))
-            _, first = np.unique(connection[early], return_index=True)
-            is_cut = np.zeros(count, bool)
-            for k in early[first]:
-                link, server = names.links[packets.user[k]], names.servers[packets.server[k]]
-                ports = packets.user_port[k], packets.server_port[k]
-                is_cut[connection[k]] = (link, ports[0], server, ports[1]) in cut
-            connection[early[is_cut[connection[early]]]] = -1
+            connection[_before_cut(packets, connection, count, names, span[0], cut)] = -1
         self.out_of_window_counts = [
             np.bincount(connection[out_of_window & (packets.downlink == way)], minlength=count)
             for way in (False, True)
@@ -500,6 +493,28 @@ def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segment
         probe=np.zeros(len(place), np.uint8),
         reports_marks=np.zeros(len(place), np.bool_),
     )
+
+
+def _before_cut(
+    packets: Packets,
+    connection: np.ndarray,
+    count: int,
+    names: Names,
+    begin: int,
+    cut: Collection[tuple[str, int, str, int]],
+) -> np.ndarray:
+    """Return the packets before a time of the connections that begin again then, as indices.
+
+    connection: int32[packets], of `count` connections; begin: the time (µs); cut: see UserPartition
+    """
+    early = np.flatnonzero((packets.ts < begin) & (connection >= 0))
+    _, first = np.unique(connection[early], return_index=True)
+    is_cut = np.zeros(count, bool)
+    for k in early[first]:
+        link, server = names.links[packets.user[k]], names.servers[packets.server[k]]
+        ports = packets.user_port[k], packets.server_port[k]
+        is_cut[connection[k]] = (link, ports[0], server, ports[1]) in cut
+    return early[is_cut[connection[early]]]
 
 
 def _without_probes(segments: Segments, connections: Connections) -> Segments:
