@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPORTS, ask
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
@@ -62,6 +62,10 @@ def kinds() -> dict[str, list[tuple[int, bytes, bytes]]]:
     return {
         "tcp": recorded("tfo_request_after.pcap.gz", "tcp"),
         "quic": recorded("runs/tcp-user-beside-quic-user.pcap.gz", "udp"),
+        "ecn": recorded("ecn_marks_12.pcap.gz", "tcp"),
+        "three days": recorded("lasts_60h.pcap.gz", "tcp"),
+        "keep-alives": recorded("keepalive_data_x10.pcap.gz", "tcp"),
+        "path MTU": recorded("pmtu_icmp.pcap.gz", "tcp"),
         "nothing": [],
     } | {
         name: [(n * 100_000, bytes(packet), _address(bytes(packet))) for n in range(3)]
@@ -118,6 +122,11 @@ def run_all(place: Place) -> None:
 @given(
     users=USERS, of_second=st.one_of(st.just([]), USERS),
     partitions=st.sampled_from([1, 3, 128]), files=st.integers(1, 2),
+)  # fmt: skip
+@example(
+    users=[(kind, "before midnight") for kind in ("three days", "ecn", "quic", "tcp6")],
+    of_second=[(kind, "after") for kind in ("keep-alives", "path MTU", "nothing")],
+    partitions=3, files=2,
 )  # fmt: skip
 def test_any_mixture_of_users_is_published(users, of_second, partitions, files, tmp_path_factory):
     place = Place(tmp_path_factory.mktemp("mixture"), "first", "second")
