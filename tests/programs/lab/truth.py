@@ -74,11 +74,14 @@ class Truth:
     def frame(self, packet: bytes, now: float) -> int:
         """Writes a packet that passes Gi; returns its number, from 1 on."""
         seconds, fraction = divmod(now + self.offset, 1)
-        kept = packet[: self.snap]
+        kept = self.kept(packet)
         head = struct.pack("<IIII", int(seconds), int(fraction * 1e6), len(kept), len(packet))
         self.pcap.write(head + kept)
         self.frames += 1
         return self.frames
+
+    def kept(self, packet: bytes) -> bytes:
+        return packet[: self.snap]
 
     def frame_lost(self, number: int, fate: str) -> None:
         self.tables["frames_lost"].writerow((number, fate))

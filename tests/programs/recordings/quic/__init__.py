@@ -3,14 +3,19 @@
     uv run --no-project --python 3.11 --with aioquic==1.7.2 --with pydantic --with zstandard \\
         python -m tests.programs.recordings.quic lte FOLDER
 
-Networks: gprs, umts, lte, reorder (as lte; on the Internet some packets overtake others). Two
-stacks, aioquic and quinn (built by cargo), each as client and server, of these scenarios:
+Networks: gprs, umts, lte, reorder (as lte; on the Internet some packets overtake others),
+satellite. Two stacks, aioquic and quinn (built by cargo), each as client and server, of these
+scenarios:
 
 download     objects one after the other over a connection, with pauses between them
 retry        the server asks for address validation
 negotiation  the client offers a version that the server does not know (quinn: a new connection
              from the same port after Version Negotiation)
 version2     QUIC version 2 from the first packet on; upgrade: version 1, the server goes on with 2
+hello-retry  the server asks for a key of another group (quinn)
+long-hello   the client's first message needs two datagrams
+few-acks     the server asks for an acknowledgment of every tenth packet only (quinn)
+upload       the client sends the objects
 zero-rtt     each connection but the first sends early data
 rebind       a NAT at the mobile's side changes the client's port, the client does not know
 migrate      the client goes on with a new port and a new connection ID; newid: only the latter
@@ -20,9 +25,10 @@ constant     the client's spin bit is always 0; random: it is random in each pac
 middle       connections that begin before the capture does
 
 It must run as root on Linux with /dev/net/tun and iproute2. What is recorded is the lab's
-gi.pcap.zst (96 bytes of each packet), users, frames_lost, losses_unseen, events (a NAT's changes),
-profile.toml and emulator.json, and of the connections that did not end before the capture began,
-times being seconds since 1970, UTC, as the recording's clock shows them:
+gi.pcap.zst (whole packets, but 60 bytes of those with a short header), users, frames_lost,
+losses_unseen, events (a NAT's changes), profile.toml and emulator.json, and of the connections that
+did not end before the capture began, times being seconds since 1970, UTC, as the recording's clock
+shows them:
 
 connections.csv.zst
     a row an attempt. result: ok, refused (an ICMP error came), no_response, failed. initials_sent:
@@ -32,6 +38,4 @@ connections.csv.zst
     datagrams and bytes (UDP payload) count what either end sent. spin: yes, constant, random.
 rtt.csv.zst
     each change of RTTs, s, that an end logs as recovery:metrics_updated; user_port is the first
-packets.csv.zst
-    packets that either end sent, received or found lost; length as far as the stack logs it
 """

@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.programs.lab.endpoints import Log, Servers
 from tests.programs.recordings.quic.plan import MOVED, STACKS, User, listening, server
 
 PROTOCOL = "objects"
+MANY = [f"a-protocol-that-the-server-does-not-know-{k}" for k in range(30)]
+"""As many as make the first message longer than a datagram, as post-quantum keys do."""
 UNKNOWN_VERSION = 0x1A2A3A4A
 V1, V2 = int(QuicProtocolVersion.VERSION_1), int(QuicProtocolVersion.VERSION_2)
 VERSIONS = {
@@ -60,10 +63,14 @@ class Logs:
 
 
 class Answering(QuicConnectionProtocol):
-    """The server's side of a connection: `GET /bytes/N`."""
+    """The server's side of a connection: `GET /bytes/N`, after what the client uploads."""
 
     logs: Logs
     logged = False
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self.ends: defaultdict[int, bytes] = defaultdict(bytes)
 
     def datagram_received(self, data: bytes, addr: tuple) -> None:
         if not self.logged:
@@ -72,8 +79,11 @@ class Answering(QuicConnectionProtocol):
         super().datagram_received(data, addr)
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        if isinstance(event, StreamDataReceived) and event.end_stream:
-            size = int(event.data.split(b"/")[-1])
+        if not isinstance(event, StreamDataReceived):
+            return
+        self.ends[event.stream_id] = (self.ends[event.stream_id] + event.data)[-100:]
+        if event.end_stream:
+            size = int(self.ends.pop(event.stream_id).split(b"/")[-1])
             self._quic.send_stream_data(event.stream_id, bytes(size), end_stream=True)
 
 
@@ -84,7 +94,7 @@ async def servers(folder: Path) -> None:
         settings = QuicConfiguration(is_client=False, alpn_protocols=[PROTOCOL])
         settings.quic_logger = QuicLogger()
         settings.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-        address, _, port = each.removesuffix("/retry").partition(":")
+        address, _, port = each.partition("/")[0].partition(":")
         await serve(
             address,
             int(port),
@@ -157,9 +167,9 @@ class Client(QuicConnectionProtocol):
         self.transmit()
         old.close()
 
-    async def fetch(self, size: int) -> None:
+    async def fetch(self, size: int, upload: int) -> None:
         reader, writer = await self.create_stream()
-        writer.write(f"GET /bytes/{size}\r\n".encode())
+        writer.write(bytes(upload) + f"GET /bytes/{size}\r\n".encode())
         writer.write_eof()
         await reader.read()
 
@@ -197,7 +207,7 @@ class Clients:
             address, peer = (user.address, user.first_port + number), (user.server, user.port)
             first, known = VERSIONS.get(user.scenario, (V1, [V1, V2]))
             settings = QuicConfiguration(
-                alpn_protocols=[PROTOCOL],
+                alpn_protocols=[PROTOCOL, *(MANY if user.scenario == "long-hello" else ())],
                 server_name="server.example",
                 verify_mode=ssl.CERT_NONE,
                 quic_logger=QuicLogger(),
@@ -244,7 +254,10 @@ class Clients:
                 self.move_in_the_middle(user, client, peer)
             if number == 1 and user.scenario == "newid":
                 client.change_connection_id()
-            await client.fetch(user.bytes)
+            if user.scenario == "upload":
+                await client.fetch(0, user.bytes)
+            else:
+                await client.fetch(user.bytes, 0)
         client.close()
         await client.wait_closed()
         client._transport.close()

@@ -7,7 +7,7 @@ from tests.programs.lab.profile import Profile
 
 STACKS = {"aioquic": 10, "quinn": 20}
 """Stacks, with the last byte of their first server's address."""
-HOSTS = {"retry": 1, "drop": 3, "reject": 4}
+HOSTS = {"retry": 1, "drop": 3, "reject": 4, "hello-retry": 5, "few-acks": 6}
 """Scenarios with servers of their own, after the first one."""
 PORTS = {"port4433": 4433, "port8443": 8443}
 FIRST_PORT = 20000
@@ -57,10 +57,11 @@ def server(stack: str, scenario: str) -> str:
 
 
 def listening(stack: str) -> list[str]:
-    """Returns ADDRESS:PORT of a stack's servers, with /retry for those that validate addresses."""
+    """Returns ADDRESS:PORT of a stack's servers, with /SCENARIO of those that have their own."""
     usual = server(stack, "download")
-    ports = (443, *PORTS.values())
-    return [f"{usual}:{port}" for port in ports] + [f"{server(stack, 'retry')}:443/retry"]
+    own = ("retry", *(("hello-retry", "few-acks") if stack == "quinn" else ()))
+    ports = [f"{usual}:{port}" for port in (443, *PORTS.values())]
+    return ports + [f"{server(stack, scenario)}:443/{scenario}" for scenario in own]
 
 
 def first_port(port: int) -> int:

@@ -63,22 +63,20 @@ class Datagram(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What an end logged: sent, received, lost or metrics, with its details."""
+    """What an end logged: sent, with the packet's type, or metrics, with its RTTs."""
 
     t: float
     side: str
     name: str
     type: str
-    number: int | None
-    length: int | None
     rtts: dict[str, float]
 
 
 def write_truth(logs: Path, folder: Path, offset: float, begin: float) -> None:
-    """Writes connections, RTTs and packets. offset: of the recording's clock to the host's;
+    """Writes connections and RTTs. offset: of the recording's clock to the host's;
     begin: of the capture, by the recording's clock."""
     datagrams = _datagrams(logs / "datagrams.csv")
-    connections, rtts, packets = [], [], []
+    connections, rtts = [], []
     for stack in ("aioquic", "quinn"):
         events = _events(logs, stack, offset)
         for row in csv.DictReader((logs / f"clients-{stack}.csv").open()):
@@ -87,17 +85,10 @@ def write_truth(logs: Path, folder: Path, offset: float, begin: float) -> None:
                 continue
             connections.append(_connection(stack, ends, row, datagrams[ends], events[ends], begin))
             rtts += _rtts(stack, ends, events[ends])
-            packets += (
-                (e.side, *ends, f"{e.t:.6f}", e.name, e.type, e.number, e.length)
-                for e in events[ends]
-                if e.name != "metrics"
-            )
     connections.sort(key=itemgetter(COLUMNS.split().index("started")))
     _write(folder / "connections.csv", COLUMNS.split(), connections)
     names = ("stack", "side", *Ends._fields, "t", *RTTS)
     _write(folder / "rtt.csv", names, rtts)
-    names = ("side", *Ends._fields, "t", "event", "type", "number", "length")
-    _write(folder / "packets.csv", names, packets)
 
 
 def _datagrams(path: Path) -> dict[Ends, list[Datagram]]:
@@ -146,15 +137,12 @@ def _of_quinn(path: Path) -> Iterator[tuple[float, str, dict]]:
 
 def _event(t: float, side: str, name: str, data: dict) -> Event | None:
     match name.split(":")[1]:
-        case "packet_sent" | "packet_received" | "packet_lost" as event:
+        case "packet_sent":
             header = data.get("header", data)
-            what = header.get("packet_type", header.get("type"))
-            length = data.get("raw", header).get("length")
-            number = header.get("packet_number")
-            return Event(t, side, event.removeprefix("packet_"), what, number, length, {})
+            return Event(t, side, "sent", header.get("packet_type", header.get("type")), {})
         case "metrics_updated":
             rtts = {name: data[name] for name in RTTS if name in data}
-            return Event(t, side, "metrics", "", None, None, rtts)
+            return Event(t, side, "metrics", "", rtts)
     return None
 
 

@@ -21,11 +21,12 @@ from tests.programs.lab.profile import Profile, read
 from tests.programs.lab.record import PRIORITY, READY, mobile_side, server_side
 from tests.programs.lab.truth import Truth
 from tests.programs.recordings.quic.plan import FIRST_PORT, TRANSLATED, listening, plan
-from tests.programs.recordings.quic.qlog import write_truth
+from tests.programs.recordings.quic.qlog import LONG, write_truth
 
 NETWORKS = Path(__file__).parent / "networks"
 OPTIONS = 3
-SNAP = 96
+SNAP, SHORT_SNAP = 1500, 60
+"""Bytes kept of a packet, and of one whose QUIC header is short: enough for its connection ID."""
 BEFORE = 8.0
 """Seconds until the capture begins."""
 ENOUGH = 10
@@ -45,6 +46,10 @@ class FromTheMiddle(Truth):
             return super().frame(packet, now)
         self.earlier -= 1
         return self.earlier
+
+    def kept(self, packet: bytes) -> bytes:
+        is_short = packet[9] == UDP and packet[4 * (packet[0] & 15) + 8] < LONG
+        return packet[:SHORT_SNAP] if is_short else packet
 
     def frame_lost(self, number: int, fate: str) -> None:
         if number > 0:

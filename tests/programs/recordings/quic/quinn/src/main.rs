@@ -1,6 +1,6 @@
 //! QUIC servers and clients by quinn.
 //!
-//! `quinn-ends servers FOLDER ADDRESS:PORT[/retry] ...` answers `GET /bytes/N`.
+//! `quinn-ends servers FOLDER ADDRESS:PORT[/SCENARIO] ...` answers `GET /bytes/N`.
 //! `quinn-ends clients FOLDER` does what FOLDER/plan.txt says, and writes clients-quinn.csv.
 //! The folder has cert.pem and key.pem; both sides write a qlog for each connection into it.
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use quinn::{ConnectionError, EndpointConfig, QlogConfig, TokioRuntime, TransportConfig};
+use quinn::{AckFrequencyConfig, ConnectionError, EndpointConfig, QlogConfig, TokioRuntime, TransportConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
@@ -80,25 +80,28 @@ fn endpoint(address: SocketAddr, server: Option<quinn::ServerConfig>) -> Fails<q
 async fn servers(folder: &Path, addresses: &[String]) -> Fails<()> {
     let certificate = CertificateDer::from_pem_file(folder.join("cert.pem"))?;
     let key = PrivateKeyDer::from_pem_file(folder.join("key.pem"))?;
-    let mut tls = rustls::ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
-    tls.alpn_protocols = vec![PROTOCOL.into()];
-    tls.max_early_data_size = u32::MAX;
-    let crypto = Arc::new(quinn::crypto::rustls::QuicServerConfig::try_from(tls)?);
     let mut running = Vec::new();
     for each in addresses {
-        let (address, retry) = match each.strip_suffix("/retry") {
-            Some(address) => (address.parse()?, true),
-            None => (each.parse()?, false),
-        };
-        let settings = quinn::ServerConfig::with_crypto(crypto.clone());
-        let made = endpoint(address, Some(settings.clone()))?;
+        let (address, scenario) = each.split_once('/').unwrap_or((each, ""));
+        let mut provider = rustls::crypto::ring::default_provider();
+        if scenario == "hello-retry" {
+            // clients offer a key of another group first
+            provider.kx_groups = vec![rustls::crypto::ring::kx_group::SECP384R1];
+        }
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider.into())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key.clone_key())?;
+        tls.alpn_protocols = vec![PROTOCOL.into()];
+        tls.max_early_data_size = u32::MAX;
+        let crypto = Arc::new(quinn::crypto::rustls::QuicServerConfig::try_from(tls)?);
+        let settings = quinn::ServerConfig::with_crypto(crypto);
+        let made = endpoint(address.parse()?, Some(settings.clone()))?;
         running.push(tokio::spawn(serve(
             folder.to_owned(),
             made,
             settings,
-            retry,
+            scenario.to_owned(),
         )));
     }
     for each in running {
@@ -111,15 +114,21 @@ async fn serve(
     folder: PathBuf,
     own: quinn::Endpoint,
     mut settings: quinn::ServerConfig,
-    retry: bool,
+    scenario: String,
 ) {
     while let Some(incoming) = own.accept().await {
-        if retry && !incoming.remote_address_validated() {
+        if scenario == "retry" && !incoming.remote_address_validated() {
             let _ = incoming.retry();
             continue;
         }
         let (client, server) = (incoming.remote_address(), own.local_addr().unwrap());
-        settings.transport_config(Arc::new(transport(&folder, "server", client, server)));
+        let mut connection = transport(&folder, "server", client, server);
+        if scenario == "few-acks" {
+            let mut rarely = AckFrequencyConfig::default();
+            rarely.ack_eliciting_threshold(10u32.into());
+            connection.ack_frequency_config(Some(rarely));
+        }
+        settings.transport_config(Arc::new(connection));
         if let Ok(connecting) = incoming.accept_with(Arc::new(settings.clone())) {
             tokio::spawn(answer(connecting));
         }
@@ -133,7 +142,8 @@ async fn answer(connecting: quinn::Connecting) {
     };
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         tokio::spawn(async move {
-            let request = String::from_utf8(receive.read_to_end(100).await?)?;
+            let sent = receive.read_to_end(usize::MAX).await?;
+            let request = String::from_utf8_lossy(&sent);
             let size = request.trim().rsplit('/').next().unwrap_or("").parse()?;
             send.write_all(&vec![0; size]).await?;
             send.finish()?;
@@ -217,6 +227,11 @@ async fn run(folder: PathBuf, user: User, log: Arc<Mutex<File>>) {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![PROTOCOL.into()];
+    if user.scenario == "long-hello" {
+        // longer than a datagram, as with post-quantum keys
+        let unknown = |k| format!("a-protocol-that-the-server-does-not-know-{k}").into_bytes();
+        tls.alpn_protocols.extend((0..30).map(unknown));
+    }
     tls.enable_early_data = user.scenario == "zero-rtt";
     let crypto = Arc::new(quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap());
     sleep(Duration::from_secs_f64(user.start)).await;
@@ -282,10 +297,12 @@ async fn connection(
             sleep(Duration::from_secs_f64(PAUSES[number % PAUSES.len()])).await;
         }
         let (mut send, mut receive) = made.open_bi().await?;
-        send.write_all(format!("GET /bytes/{}\r\n", user.bytes).as_bytes())
+        let is_upload = user.scenario == "upload";
+        let (upload, mut left) = if is_upload { (user.bytes, 0) } else { (0, user.bytes) };
+        send.write_all(&vec![0; upload]).await?;
+        send.write_all(format!("GET /bytes/{left}\r\n").as_bytes())
             .await?;
         send.finish()?;
-        let mut left = user.bytes;
         while let Some(chunk) = receive.read_chunk(usize::MAX, true).await? {
             let half = user.bytes / 2;
             let passes_half = left > half && left - chunk.bytes.len() <= half;
