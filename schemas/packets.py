@@ -21,7 +21,10 @@ QUIC_FORMS = {
     "unreachable": "a message of ICMP: a datagram of the flow could not be delivered",
 }
 """Forms of QUIC's packets, and the meaning of each (RFC 9000, 17; RFC 792; RFC 4443)."""
-QUIC = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
+QUIC = (
+    *("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid"),
+    "quic_length",
+)
 """Columns that only packets of QUIC's have."""
 QUIC_COALESCED = {form: 1 << code for code, form in enumerate(QUIC_FORMS)} | {
     "not captured": 1 << len(QUIC_FORMS)
@@ -279,6 +282,16 @@ PACKETS = Table(
                 ),
                 ("scid", "source", "Null for a short header"),
             )
+        ),
+        Column(
+            "quic_length",
+            "uint32",
+            "bytes of the first packet after its long header: its packet number and what is "
+            "encrypted, at most 65535. Null for a short header, Retry and version negotiation, "
+            "and if the capture cut the field off",
+            "B",
+            "RFC 9000, 17.2",
+            compression=UNCOMPRESSED,
         ),
     ),
     statistics_columns=("capture", "user_partition", "ts"),

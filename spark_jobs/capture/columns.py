@@ -219,13 +219,13 @@ def _fill_columns(rows, order, columns):
         ts_val,
         ts_ecr,
         sack_offset,
+        has,
         user_port,
         server_port,
         ip_id,
         tcp_flags,
         window,
         mss,
-        has,
         ip_proto,
         ttl,
         dscp,
@@ -313,7 +313,7 @@ def _compact(forms: pa.Array) -> pa.DictionaryArray:
 
 def _validity(has: np.ndarray, flag: int) -> pa.Buffer:
     """Return the bitmap of the rows whose column `has` has a flag."""
-    return pa.py_buffer(_flag_bits(has, np.uint16(flag)))
+    return pa.py_buffer(_flag_bits(has, np.uint32(flag)))
 
 
 @compiled

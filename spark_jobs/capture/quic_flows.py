@@ -3,9 +3,9 @@
 A long header names its version, so it differs from other protocols' packets by itself. A short
 header is a byte with one bit that is given; the second one, the fixed bit, may be random once both
 ends have agreed to that (RFC 9287). So a short header counts on a flow that had a long header
-before; on another port of the same mobile, where the connection may have moved; and, if it has the
-fixed bit, on a port of QUIC's: such a flow was seen from its middle. A message of ICMP counts if it
-is about a flow of QUIC's.
+before; on another port of the same mobile, or to another server from the same port, where the
+connection may have moved (RFC 9000, 9 and 9.6); and, if it has the fixed bit, on a port of QUIC's:
+such a flow was seen from its middle. A message of ICMP counts if it is about a flow of QUIC's.
 
 The length of a short header's connection ID is not on the wire. It is that of the source connection
 ID in the other end's long headers.
@@ -115,7 +115,8 @@ def _mark(rows, addresses, keys, lengths, count):
         slot = find_slot(keys, _flow_key(user, server, row.user_port, row.server_port))
         any_port = find_slot(keys, _flow_key(user, server, 0, row.server_port))
         way, is_long = 1 if row.downlink else 0, row.has & HAS_QUIC_LONG != 0
-        is_known, may_have_moved = keys[slot] != 0, keys[any_port] != 0
+        is_known = keys[slot] != 0
+        may_have_moved = keys[any_port] != 0 or keys[find_slot(keys, any_server)] != 0
         is_plain = row.has & QUIC_FIXED_BIT != 0 or (is_long and row.seq == 0)
         is_quic = is_known or (is_version(np.int64(row.seq)) if is_long else may_have_moved)
         if not (is_quic or (is_plain and row.server_port in QUIC_PORTS)):
@@ -126,10 +127,13 @@ def _mark(rows, addresses, keys, lengths, count):
             any_port = find_slot(keys, _flow_key(user, server, 0, row.server_port))
             keys[any_port] = _flow_key(user, server, 0, row.server_port)
             lengths[any_port, 1 - way] = lengths[slot, 1 - way]
-            keys[find_slot(keys, any_server)] = any_server
+            port = find_slot(keys, any_server)
+            keys[port], lengths[port, 1 - way] = any_server, lengths[slot, 1 - way]
             count += 0 if is_known else 3
         elif row.has & HAS_QUIC_DCID == 0:
-            length = lengths[slot if is_known else any_port, way]
+            if not is_known:
+                slot = any_port if keys[any_port] else find_slot(keys, any_server)
+            length = lengths[slot, way]
             if length == SHORT:
                 row.ack = row.ts_val
             if length >= SHORT and row.ack:

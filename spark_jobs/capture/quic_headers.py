@@ -21,12 +21,12 @@ INITIAL, ZERO_RTT, HANDSHAKE, RETRY, VERSION_NEGOTIATION, ONE_RTT, UNREACHABLE =
 MORE = np.uint16(QUIC_COALESCED["not captured"])
 
 HAS_QUIC, HAS_QUIC_LONG, HAS_QUIC_DCID, HAS_QUIC_SPIN, QUIC_SPIN_SET = 512, 1024, 2048, 4096, 8192
-HAS_QUIC_COALESCED, QUIC_FIXED_BIT = 16384, 32768
+HAS_QUIC_COALESCED, QUIC_FIXED_BIT, HAS_QUIC_LENGTH = 16384, 32768, 65536
 ALL_QUIC = (
     *(HAS_QUIC, HAS_QUIC_LONG, HAS_QUIC_DCID, HAS_QUIC_SPIN, QUIC_SPIN_SET, HAS_QUIC_COALESCED),
-    QUIC_FIXED_BIT,
+    *(QUIC_FIXED_BIT, HAS_QUIC_LENGTH),
 )
-NO_QUIC = 0xFFFF - sum(ALL_QUIC)
+NO_QUIC = 0xFFFFFFFF - sum(ALL_QUIC)
 """Flags in decode.ROW's `has`: the form is known, the header is long, ..., the fixed bit is 1."""
 QUIC_COLUMNS = {
     "quic_form": ("window_scale", HAS_QUIC),
@@ -34,6 +34,7 @@ QUIC_COLUMNS = {
     "quic_version": ("seq", HAS_QUIC_LONG),
     "quic_dcid": ("ack", HAS_QUIC_DCID),
     "quic_scid": ("ts_val", HAS_QUIC_LONG),
+    "quic_length": ("ts_ecr", HAS_QUIC_LENGTH),
 }
 """The field of decode.ROW that holds each column of a UDP packet, and the flag of the column.
 
@@ -58,13 +59,15 @@ def columns_by_flag() -> dict[int, tuple[str, ...]]:
 
 
 LONG_HEADER, FIXED_BIT, SPIN_BIT = 0x80, 0x40, 0x20
-VERSION_1, VERSION_2 = 1, 0x6B3343CF
+VERSION_1, VERSION_2, VERSION_2_DRAFT = 1, 0x6B3343CF, 0x709A50C4
 MAX_CONNECTION_ID = 20
 """Maximum length of a connection ID (B), RFC 9000, 17.2."""
 FRAGMENTATION_NEEDED = 4
 """ICMP's code of a message that says how large a datagram may be (RFC 1191)."""
 MIN_SHORT_BYTES = 21
 """Minimum length of a packet with a short header (B), RFC 9000, 10.3."""
+MAX_LENGTH = 0xFFFF
+"""Maximum value of quic_length: no datagram is longer."""
 HASHED_BYTES, SHORT_HASHED_BYTES = 8, 4
 """Bytes of a connection ID that its hash covers, if it has as many."""
 
@@ -76,7 +79,7 @@ def is_version(version):
     These are versions 1 and 2, the drafts of both, Facebook's (mvfst), Google's with long headers
     (Q046 to Q059, T048 to T059), and those that ask for version negotiation (0x?a?a?a?a).
     """
-    if version == VERSION_1 or version == VERSION_2:
+    if version == VERSION_1 or version == VERSION_2 or version == VERSION_2_DRAFT:
         return True
     if version >> 8 == 0xFF0000 or version >> 8 == 0xFF0200 or version >> 4 == 0xFACEB00:
         return True
@@ -101,7 +104,8 @@ def _has_id_lengths(version):
 def long_form(first, version):
     """Return the form of a packet with a long header, by its first byte and its version."""
     kind = np.int64(first) >> 4 & 3
-    return kind if version != VERSION_2 else (kind + 3) & 3
+    is_version_2 = version == VERSION_2 or version == VERSION_2_DRAFT
+    return (kind + 3) & 3 if is_version_2 else kind
 
 
 @inner
@@ -129,31 +133,36 @@ def _varint(buf, pos, end):
 
 
 @inner
-def _long_header_end(buf, pos, end, version):
-    """Return the position after the packet with the long header at `pos`; -1 if it is not known."""
+def _length(buf, pos, end, version):
+    """Return the Length field of the packet with the long header at `pos`, and the position after.
+
+    The length is -1 if there is none, and if the capture cut it off; then the position is `end`.
+    """
     form = long_form(buf[pos], version)
-    if form == RETRY or pos + 6 > end:
-        return np.int64(-1)
-    at = pos + 6 + np.int64(buf[pos + 5])
+    at = pos + 6
+    if form == RETRY or at > end:
+        return np.int64(-1), end
+    at += np.int64(buf[pos + 5])
     if at >= end:
-        return np.int64(-1)
+        return np.int64(-1), end
     at += 1 + np.int64(buf[at])
     if form == INITIAL:
         token, at = _varint(buf, at, end)
         if token < 0:
-            return np.int64(-1)
+            return np.int64(-1), end
         at += token
     length, at = _varint(buf, at, end)
-    return at + length if length >= 0 else np.int64(-1)
+    return length, at if length >= 0 else end
 
 
 @inner
 def _coalesced(buf, pos, end, datagram_end, version):
     """Return the forms of the packets that follow the one at `pos` in its datagram, as bits."""
     forms = np.uint16(0)
-    while True:
-        pos = _long_header_end(buf, pos, end, version)
-        if pos < 0 or pos >= datagram_end:
+    while long_form(buf[pos], version) != RETRY:
+        length, pos = _length(buf, pos, end, version)
+        pos += max(length, 0)
+        if pos >= datagram_end:
             return forms
         if pos >= end:
             return forms | MORE
@@ -162,6 +171,7 @@ def _coalesced(buf, pos, end, datagram_end, version):
         if buf[pos] & LONG_HEADER == 0:
             return forms | np.uint16(1 << ONE_RTT)
         forms |= np.uint16(1 << long_form(buf[pos], version))
+    return forms
 
 
 @inner
@@ -206,6 +216,10 @@ def parse_quic(buf, pos, end, datagram_bytes, row):
     if version != 0:
         row.mss = _coalesced(buf, pos, end, datagram_end, version)
         row.has |= HAS_QUIC_COALESCED if row.mss else 0
+        length, _ = _length(buf, pos, end, version)
+        if length >= 0:
+            row.ts_ecr = min(length, MAX_LENGTH)
+            row.has |= HAS_QUIC_LENGTH
 
 
 @inner

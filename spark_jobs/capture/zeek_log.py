@@ -148,7 +148,7 @@ class _BatchBuilder:
         for flag, names in (decode.NUMERIC_COLUMNS | columns_by_flag()).items():
             parts = [present[name] for name in names]
             complete = np.logical_and.reduce(parts)
-            rows["has"] |= np.where(complete, flag, 0).astype(np.uint16)
+            rows["has"] |= np.where(complete, flag, 0).astype(np.uint32)
             group = ", ".join(names)
             valid[group] = valid.get(group, True) & (complete == np.logical_or.reduce(parts))
         of_quic = np.logical_or.reduce([present[name] for name in (*QUIC_COLUMNS, "quic_spin")])
@@ -156,7 +156,7 @@ class _BatchBuilder:
         for name, flag in decode.BOOLEAN_COLUMNS.items():
             if name in table.column_names:
                 is_set = table[name].fill_null(False).to_numpy()
-                rows["has"] |= np.where(is_set, flag, 0).astype(np.uint16)
+                rows["has"] |= np.where(is_set, flag, 0).astype(np.uint32)
         for name in ADDRESSES:
             rows[name] = self._addresses.numbers(table[name])
             valid[name] = valid[name] & (rows[name] > 0)
@@ -178,7 +178,7 @@ class _BatchBuilder:
             edges = edges.fill_null(0).to_numpy().astype(np.uint32)
             rows["sack_offset"] = self._edge_count + np.cumsum(counts) - counts
             rows["sack_edges"] = np.where(is_valid, counts, 0)
-            rows["has"] |= np.where(has_sack, decode.HAS_SACK, 0).astype(np.uint16)
+            rows["has"] |= np.where(has_sack, decode.HAS_SACK, 0).astype(np.uint32)
             self._reserve(0, len(edges))
             self._edges[self._edge_count : self._edge_count + len(edges)] = edges
             self._edge_count += len(edges)
@@ -197,8 +197,8 @@ def _fill_quic(rows: np.ndarray, table: pa.Table, present: dict[str, np.ndarray]
         rows[field] = np.where(is_quic, column.fill_null(0).to_numpy(), rows[field])
     if "quic_spin" in table.column_names:
         spin = table["quic_spin"].fill_null(False).to_numpy()
-        rows["has"] |= np.where(present["quic_spin"], HAS_QUIC_SPIN, 0).astype(np.uint16)
-        rows["has"] |= np.where(spin, QUIC_SPIN_SET, 0).astype(np.uint16)
+        rows["has"] |= np.where(present["quic_spin"], HAS_QUIC_SPIN, 0).astype(np.uint32)
+        rows["has"] |= np.where(spin, QUIC_SPIN_SET, 0).astype(np.uint32)
     return ~is_quic | forms.is_valid().to_numpy()
 
 

@@ -54,6 +54,7 @@ FIELDS = tuple(PACKET_LOG.fields)
     QUIC_SPIN,
     QUIC_DCID,
     QUIC_SCID,
+    QUIC_LENGTH,
 ) = range(len(FIELDS))
 IGNORED = -1
 
@@ -207,7 +208,7 @@ def _store_number(row, field, value):
         row.ip_len = value
     elif field == TS_VAL or field == QUIC_SCID:
         row.ts_val = value
-    elif field == TS_ECR:
+    elif field == TS_ECR or field == QUIC_LENGTH:
         row.ts_ecr = value
     elif field == IP_PROTO:
         row.ip_proto = value

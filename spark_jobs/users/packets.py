@@ -362,6 +362,7 @@ def _quic_packets(packets: Packets, quic: Sequence[tuple[np.ndarray, pa.Table]])
         has_dcid=_validity(table["quic_dcid"]),
         dcid=values("quic_dcid", np.uint32),
         scid=values("quic_scid", np.uint32),
+        length=values("quic_length", np.uint32),
     )
 
 

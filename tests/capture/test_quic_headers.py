@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
 
+from schemas.packets import QUIC
 from tests.helpers.capture_files import Frame, pcap, read, timed
 from tests.helpers.layers import SERVER, USER
 from tests.helpers.quic_layers import (
@@ -27,13 +28,12 @@ from tests.helpers.quic_layers import (
 )
 
 ENDS, CLIENT, IDS_OF_SERVER = Ends(), IDS[:8], OTHER_IDS[:8]
-COLUMNS = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
 
 
 def columns(packets: list[bytes], **options) -> list[dict]:
     """QUIC's columns of the rows."""
     return [
-        {name: row[name] for name in COLUMNS} for row in read(pcap(timed(packets)), **options).rows
+        {name: row[name] for name in QUIC} for row in read(pcap(timed(packets)), **options).rows
     ]
 
 
@@ -87,10 +87,11 @@ def test_both_subscribers_have_the_columns():
 
 
 def test_what_follows_a_cut_is_not_known():
-    """With a snap length of 96, 68 bytes of the payload are left."""
+    """With a snap length of 96, 68 bytes of the payload are left; the first token has 70."""
     frames = [Frame(seen.packet).cut(96) for seen in connection()]
     rows = read(pcap(frames)).rows
-    assert [row["quic_coalesced"] for row in rows] == [None, NOT_CAPTURED, NOT_CAPTURED, None, None]
+    assert [row["quic_coalesced"] for row in rows] == [*[NOT_CAPTURED] * 3, None, None]
+    assert [row["quic_length"] for row in rows] == [None, 90, 60, None, None]
     assert [row["quic_dcid"] for row in rows] == [seen.quic_dcid for seen in connection()]
 
 

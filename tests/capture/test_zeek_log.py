@@ -12,6 +12,7 @@ from conftest import CAPTURES, ROOT, ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.packets import QUIC
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture import FrontEnd, zeek_log
 from spark_jobs.capture.addresses import subscriber_prefixes
@@ -69,13 +70,13 @@ INITIAL = UDP | {
     "quic_version": "4294967295",
     "quic_dcid": "7",
     "quic_scid": "4294967294",
+    "quic_length": "1182",
 }
 SHORT = UDP | {"quic_form": "one_rtt", "quic_spin": "T", "quic_dcid": "9"}
 SHORT_WITHOUT_ID = {name: value for name, value in SHORT.items() if name != "quic_dcid"} | {
     "quic_spin": "F"
 }
 UNREACHABLE = UDP | {"ip_proto": "1", "quic_form": "unreachable"}
-QUIC = ("quic_form", "quic_coalesced", "quic_version", "quic_spin", "quic_dcid", "quic_scid")
 
 
 def prefixes() -> np.ndarray:
@@ -159,13 +160,13 @@ def test_values_of_quic_come_as_written(tmp_path, form, monkeypatch):
     table, reading = read(written(tmp_path, write(rows)))
     assert reading.skipped == {}
     assert [tuple(row[name] for name in QUIC) for row in table.to_pylist()] == [
-        (None,) * 6,
-        ("initial", 36, 4294967295, None, 7, 4294967294),
-        ("initial", 36, 4294967295, None, 7, 4294967294),
-        ("one_rtt", None, None, True, 9, None),
-        ("one_rtt", None, None, False, None, None),
-        ("unreachable", None, None, None, None, None),
-        (None,) * 6,
+        (None,) * 7,
+        ("initial", 36, 4294967295, None, 7, 4294967294, 1182),
+        ("initial", 36, 4294967295, None, 7, 4294967294, 1182),
+        ("one_rtt", None, None, True, 9, None, None),
+        ("one_rtt", None, None, False, None, None, None),
+        ("unreachable", None, None, None, None, None, None),
+        (None,) * 7,
     ]
     assert table["mss"].null_count == table["ts_val"].null_count == len(rows)
     assert table["seq"].null_count == len(rows) - 2

@@ -8,9 +8,9 @@ from scapy.packet import Packet, Raw
 
 from tests.helpers.layers import SERVER, SERVER6, USER, USER6
 
-V1, V2 = 1, 0x6B3343CF
+V1, V2, V2_DRAFT = 1, 0x6B3343CF, 0x709A50C4
 INITIAL, ZERO_RTT, HANDSHAKE = range(3)
-TYPES = {V1: (0, 1, 2), V2: (1, 2, 3)}
+TYPES = {V1: (0, 1, 2), V2: (1, 2, 3), V2_DRAFT: (1, 2, 3)}
 """The bits of each form in the first byte: RFC 9000, 17.2; RFC 9369, 3.2."""
 COALESCED_ZERO_RTT, COALESCED_HANDSHAKE, COALESCED_ONE_RTT, NOT_CAPTURED = 2, 4, 32, 128
 FILLER = 0xE5
@@ -48,6 +48,7 @@ class Seen:
     quic_spin: bool | None = None
     quic_dcid: int | None = None
     quic_scid: int | None = None
+    quic_length: int | None = None
 
     @property
     def columns(self) -> dict:
@@ -150,17 +151,19 @@ def connection(
         HANDSHAKE, server, client, 60, version, length_bytes=1
     )
 
-    def long(packet: bytes, target: bytes, source: bytes, more: int | None = None) -> Seen:
+    def long(
+        packet: bytes, target: bytes, source: bytes, length: int, more: int | None = None
+    ) -> Seen:
         ids = {"quic_dcid": hashed(target), "quic_scid": hashed(source)}
-        return Seen(packet, "initial", more, version, **ids)
+        return Seen(packet, "initial", more, version, quic_length=length, **ids)
 
     def short(packet: bytes, target: bytes, spin: bool) -> Seen:
         return Seen(packet, "one_rtt", quic_spin=spin, quic_dcid=hashed_in_short(target))
 
     return [
-        long(ends.up(first), original, client),
-        long(ends.down(answer), client, server, COALESCED_HANDSHAKE | COALESCED_ONE_RTT),
-        long(ends.up(last + bytes(300)), server, client, COALESCED_HANDSHAKE),
+        long(ends.up(first), original, client, 1100),
+        long(ends.down(answer), client, server, 90, COALESCED_HANDSHAKE | COALESCED_ONE_RTT),
+        long(ends.up(last + bytes(300)), server, client, 60, COALESCED_HANDSHAKE),
         short(ends.up(short_header(server, True)), server, True),
         short(ends.down(short_header(client)), client, False),
     ]
@@ -208,6 +211,10 @@ def _connections() -> dict[str, list[Seen]]:
     client, server = IDS[:8], OTHER_IDS[:8]
     moved = Ends(user_port=50001)
     elsewhere = Ends(user_port=50001, server_port=4433)
+    preferred = Ends(server="198.51.100.77")
+    other_port = Ends(server="198.51.100.77", user_port=50001)
+    to_preferred = {"quic_form": "one_rtt", "quic_spin": False, "quic_dcid": hashed(server)}
+    from_preferred = to_preferred | {"quic_dcid": hashed(client)}
     return {
         "the fixed bit at random": [
             replace(first, packet=without_fixed_bit(first.packet)),
@@ -237,6 +244,13 @@ def _connections() -> dict[str, list[Seen]]:
         "IDs of 3 and 7 bytes": lengths(3, 7),
         "IDs of 18 and 0 bytes": lengths(18, 0),
         "version 2": lengths(8, 8, version=V2),
+        "version 2's draft": lengths(8, 8, version=V2_DRAFT),
+        "an address that the server prefers, the fixed bit at random": [
+            *connection(),
+            Seen(without_fixed_bit(preferred.up(short_header(server))), **to_preferred),
+            Seen(preferred.down(short_header(client)), **from_preferred),
+            Seen(without_fixed_bit(other_port.up(short_header(server)))),
+        ],
         "IPv6": lengths(4, 16, ends=Ends(USER6, SERVER6)),
         "another port": lengths(8, 8, ends=Ends(server_port=4433)),
         "from its middle": [
@@ -270,12 +284,14 @@ def _single() -> dict[str, list[Seen]]:
             Seen(elsewhere.down(negotiation)),
         ],
         "0-RTT": [
-            Seen(ends.up(with_early), "initial", COALESCED_ZERO_RTT, V1, **to_server),
-            Seen(ends.up(early), "zero_rtt", None, V1, **to_server),
+            Seen(
+                ends.up(with_early), "initial", COALESCED_ZERO_RTT, V1, quic_length=300, **to_server
+            ),
+            Seen(ends.up(early), "zero_rtt", None, V1, quic_length=700, **to_server),
         ],
         "examples of RFC 9001 and RFC 9369": [
-            Seen(ends.up(initial9001), "initial", None, V1, None, hash9001, 0),
-            Seen(ends.down(initial9369), "initial", None, V2, None, 0, hash9369),
+            Seen(ends.up(initial9001), "initial", None, V1, None, hash9001, 0, 1182),
+            Seen(ends.down(initial9369), "initial", None, V2, None, 0, hash9369, 117),
             Seen(ends.down(short9001), "one_rtt", None, None, False),
         ],
         "other versions": [
@@ -284,6 +300,7 @@ def _single() -> dict[str, list[Seen]]:
                 "initial",
                 None,
                 future,
+                quic_length=60,
                 **to_server,
             ),
             Seen(elsewhere.up(long_header(INITIAL, server, client, version=future))),
@@ -292,6 +309,7 @@ def _single() -> dict[str, list[Seen]]:
                 "handshake",
                 None,
                 draft,
+                quic_length=60,
                 **to_server,
             ),
         ],

@@ -65,6 +65,8 @@ export {
 		quic_dcid: count &log &optional;
 		## 32-bit hash of the source connection ID's first 8 bytes, or 4 if it has fewer than 8. Null for a short header
 		quic_scid: count &log &optional;
+		## bytes of the first packet after its long header: its packet number and what is encrypted, at most 65535. Null for a short header, Retry and version negotiation, and if the capture cut the field off (B)
+		quic_length: count &log &optional;
 	};
 
 	type Accounting: record {

@@ -23,8 +23,10 @@ redef record connection += {
 };
 
 # Lengths of the connection IDs of downlink packets (T) and of uplink packets (F), by user, server and server's
-# port: a connection may go on from another port of the user's.
+# port: a connection may go on from another port of the user's. The same by user, user's port and server's port: it
+# may go on to another server.
 global id_bytes_of_moved: table[addr, addr, port, bool] of count &write_expire=10min;
+global id_bytes_of_port: table[addr, port, port, bool] of count &write_expire=10min;
 
 const quic_forms = vector("initial", "zero_rtt", "handshake", "retry");
 const quic_initial = 0;
@@ -39,7 +41,10 @@ const quic_min_short_bytes = 21;
 const quic_min_bytes = 17;
 const quic_max_id_bytes = 20;
 
-const quic_version_2 = 0x6b3343cf;
+const quic_max_length = 0xffff;
+
+# Version 2 and its draft.
+const quic_versions_2: set[count] = { 0x6b3343cf, 0x709a50c4 };
 
 function number_at(data: string, at: count, size: count): count
 	{
@@ -60,7 +65,7 @@ function has_id_lengths(version: count): bool
 function is_version(version: count): bool
 	{
 	local family = version / 0x10000;
-	return version == 1 || version == quic_version_2 || version / 0x100 == 0xff0000 ||
+	return version == 1 || version in quic_versions_2 || version / 0x100 == 0xff0000 ||
 	    version / 0x100 == 0xff0200 || version / 0x10 == 0xfaceb00 || ( version & 0x0f0f0f0f ) == 0x0a0a0a0a ||
 	    ( ( family == 0x5130 || family == 0x5430 ) && ( version & 0xf0f0 ) == 0x3030 );
 	}
@@ -68,7 +73,7 @@ function is_version(version: count): bool
 # Returns an index of quic_forms.
 function long_form(first: count, version: count): count
 	{
-	return ( first / 16 + ( version == quic_version_2 ? 3 : 0 ) ) % 4;
+	return ( first / 16 + ( version in quic_versions_2 ? 3 : 0 ) ) % 4;
 	}
 
 # Returns the hash of a connection ID's first 8 bytes; of 4 if it has less than 8.
@@ -90,38 +95,43 @@ function varint(data: string, at: count): vector of count
 	return vector(number_at(data, at, size) & ( ( 1 << ( 8 * size - 2 ) ) - 1 ), at + size);
 	}
 
-# Returns the position after a packet with a long header; 0 if it is not known.
-function packet_end(data: string, begin: count, version: count): count
+# Returns the Length field of a packet with a long header and the position after it; nothing if there is none, or
+# if the capture cut it.
+function length_field(data: string, begin: count, version: count): vector of count
 	{
 	local form = long_form(number_at(data, begin, 1), version);
 	if ( form == quic_retry || begin + 6 > |data| )
-		return 0;
+		return vector();
 
 	local at = begin + 6 + number_at(data, begin + 5, 1);
 	if ( at >= |data| )
-		return 0;
+		return vector();
 
 	at += 1 + number_at(data, at, 1);
 	if ( form == quic_initial )
 		{
 		local token = varint(data, at);
 		if ( |token| == 0 )
-			return 0;
+			return vector();
 
 		at = token[0] + token[1];
 		}
 
-	local length = varint(data, at);
-	return |length| == 0 ? 0 : length[0] + length[1];
+	return varint(data, at);
 	}
 
 # Returns the forms of the packets that follow the first one of a datagram, as bits.
 function coalesced(data: string, size: count, version: count): count
 	{
 	local found = 0;
-	local at = packet_end(data, 0, version);
-	while ( at != 0 && at < size )
+	local at = 0;
+	while ( long_form(number_at(data, at, 1), version) != quic_retry )
 		{
+		local length = length_field(data, at, version);
+		at = |length| == 0 ? |data| : length[0] + length[1];
+		if ( at >= size )
+			return found;
+
 		if ( at >= |data| )
 			return found | quic_not_captured_bit;
 
@@ -133,7 +143,6 @@ function coalesced(data: string, size: count, version: count): count
 			return found | quic_one_rtt_bit;
 
 		found = found | ( 1 << long_form(first, version) );
-		at = packet_end(data, at, version);
 		}
 
 	return found;
@@ -177,6 +186,10 @@ function fill_long_header(row: Info, data: string, size: count, is_known: bool):
 		local more = coalesced(data, size, version);
 		if ( more != 0 )
 			row$quic_coalesced = more;
+
+		local length = length_field(data, 0, version);
+		if ( |length| != 0 )
+			row$quic_length = length[0] < quic_max_length ? length[0] : quic_max_length;
 		}
 
 	return T;
@@ -205,18 +218,24 @@ function fill_quic(row: Info, c: connection, udp: udp_hdr)
 		local has_length = [row$user, row$server, row$server_port, row$downlink] in id_bytes_of_moved;
 		local may_have_moved = has_length ||
 		    [row$user, row$server, row$server_port, ! row$downlink] in id_bytes_of_moved;
+		local of_port = [row$user, row$user_port, row$server_port, row$downlink] in id_bytes_of_port;
+		local may_have_changed = of_port ||
+		    [row$user, row$user_port, row$server_port, ! row$downlink] in id_bytes_of_port;
 		local id_bytes = from_orig ? ( c?$giscope_resp_id_bytes ? c$giscope_resp_id_bytes : 0 ) :
 		    ( c?$giscope_orig_id_bytes ? c$giscope_orig_id_bytes : 0 );
 		if ( ! is_known && has_length )
 			id_bytes = id_bytes_of_moved[row$user, row$server, row$server_port, row$downlink];
+		else if ( ! is_known && ! may_have_moved && of_port )
+			id_bytes = id_bytes_of_port[row$user, row$user_port, row$server_port, row$downlink];
 
-		if ( ( first >= 0x40 || is_known || may_have_moved ) && udp$ulen >= 8 + quic_min_short_bytes )
+		if ( ( first >= 0x40 || is_known || may_have_moved || may_have_changed ) && udp$ulen >= 8 + quic_min_short_bytes )
 			fill_short_header(row, data, id_bytes);
 		}
 	else if ( fill_long_header(row, data, udp$ulen - 8, is_known) )
 		{
 		local source_bytes = number_at(data, 6 + number_at(data, 5, 1), 1);
 		id_bytes_of_moved[row$user, row$server, row$server_port, ! row$downlink] = source_bytes;
+		id_bytes_of_port[row$user, row$user_port, row$server_port, ! row$downlink] = source_bytes;
 		if ( from_orig )
 			c$giscope_orig_id_bytes = source_bytes;
 		else

@@ -7,7 +7,7 @@ namespace giscope {
 namespace {
 
 constexpr uint8_t LONG_HEADER = 0x80, FIXED_BIT = 0x40;
-constexpr uint32_t VERSION_NEGOTIATION = 0, VERSION_1 = 1, VERSION_2 = 0x6b3343cf;
+constexpr uint32_t VERSION_NEGOTIATION = 0, VERSION_1 = 1, VERSION_2 = 0x6b3343cf, VERSION_2_DRAFT = 0x709a50c4;
 enum Form { INITIAL, ZERO_RTT, HANDSHAKE, RETRY };
 
 // Minimum length of a datagram with a short header (RFC 9000, 10.3), and of any.
@@ -22,10 +22,12 @@ constexpr size_t MAX_FLOWS = 1 << 20;
 
 bool IsQuicPort(uint16_t port) { return port == 443 || port == 80 || port == 8443; }
 
+bool IsVersion2(uint32_t version) { return version == VERSION_2 || version == VERSION_2_DRAFT; }
+
 // Returns whether this is a number of a version in use: see quic_headers.py.
 bool IsVersion(uint32_t version) {
     auto name = version >> 16;
-    return version == VERSION_1 || version == VERSION_2 || version >> 8 == 0xff0000 || version >> 8 == 0xff0200 ||
+    return version == VERSION_1 || IsVersion2(version) || version >> 8 == 0xff0000 || version >> 8 == 0xff0200 ||
            version >> 4 == 0xfaceb00 || (version & 0x0f0f0f0f) == 0x0a0a0a0a ||
            ((name == 0x5130 || name == 0x5430) && (version & 0xf0f0) == 0x3030);
 }
@@ -39,7 +41,7 @@ bool HasIdLengths(uint32_t version) {
 }
 
 Form LongForm(uint8_t first, uint32_t version) {
-    return static_cast<Form>(((first >> 4) + (version == VERSION_2 ? 3 : 0)) & 3);
+    return static_cast<Form>(((first >> 4) + (IsVersion2(version) ? 3 : 0)) & 3);
 }
 
 } // namespace
@@ -65,14 +67,22 @@ const std::vector<uint8_t>& Quic::Headers(Endpoint from, Endpoint to, const uint
         flow = flows.find(from.host + to.hash);
     if ( flow == flows.end() && to.is_subscriber )
         flow = flows.find(from.hash + to.host);
+    bool way = to.host > from.host;
+    if ( flow == flows.end() && from.is_subscriber ) {
+        flow = flows.find(from.hash + to.port);
+        way = true;
+    }
+    if ( flow == flows.end() && to.is_subscriber ) {
+        flow = flows.find(to.hash + from.port);
+        way = false;
+    }
     if ( (may_be || flow != flows.end()) && size >= MIN_SHORT_BYTES )
-        KeepShort(flow != flows.end() ? &flow->second : nullptr, to.host > from.host);
+        KeepShort(flow != flows.end() ? flow->second[way] : 0);
     return kept;
 }
 
-void Quic::KeepShort(const Flow* flow, bool to_larger) {
+void Quic::KeepShort(size_t length) {
     Keep(0, 1);
-    size_t length = flow ? (*flow)[to_larger] : 0;
     if ( length < SHORT_HASHED_BYTES || captured < 1 + HASHED_BYTES )
         return;
 
@@ -102,16 +112,22 @@ void Quic::KeepLong(Endpoint from, Endpoint to, bool is_known) {
         flows.clear();
     auto way = from.host > to.host;
     flows[from.hash + to.hash][way] = source_bytes;
-    if ( from.is_subscriber )
+    if ( from.is_subscriber ) {
         flows[from.host + to.hash][way] = source_bytes;
-    if ( to.is_subscriber )
+        flows[from.hash + to.port][false] = source_bytes;
+    }
+    if ( to.is_subscriber ) {
         flows[from.hash + to.host][way] = source_bytes;
+        flows[to.hash + from.port][true] = source_bytes;
+    }
 
     Keep(0, end);
     if ( version == VERSION_NEGOTIATION )
         return;
 
     size_t at = KeepPacket(0, version);
+    if ( at == 0 && captured >= size )
+        kept.resize(std::max(kept.size(), size)); // nothing was cut: there is no Length
     while ( at != 0 && at < std::min(captured, size) ) {
         if ( data[at] == 0 ) {
             kept.resize(at + 1); // padding
@@ -122,6 +138,8 @@ void Quic::KeepLong(Endpoint from, Endpoint to, bool is_known) {
             return;
 
         at = KeepPacket(at, version);
+        if ( at == 0 && captured >= size )
+            kept.resize(std::max(kept.size(), size));
     }
 }
 

@@ -18,9 +18,9 @@ struct Endpoint {
 };
 
 // Finds the headers that the built-in reader of giscope reads. The rules are the reader's (quic_headers.py and
-// quic_flows.py): a short header counts on a port of QUIC's, or after a long one, also if the subscriber's port has
-// changed since. Only bytes that the reader needs are kept: of headers behind the first one, no connection ID is; of tokens,
-// nothing is.
+// quic_flows.py): a short header counts on a port of QUIC's, or after a long one, also if the subscriber's port or
+// the server's address has changed since. Only bytes that the reader needs are kept: of headers behind the first one, no
+// connection ID is; of tokens, nothing is.
 class Quic {
 public:
     // Returns the first bytes of a datagram's payload, with zeros in place of what is no header. Empty if there is
@@ -33,13 +33,14 @@ private:
     // Lengths of the connection IDs by which packets go to the host with the smaller hash, and to the other.
     using Flow = std::array<uint8_t, 2>;
 
-    void KeepShort(const Flow* flow, bool to_larger);
+    void KeepShort(size_t length);
     void KeepLong(Endpoint from, Endpoint to, bool is_known);
     size_t KeepPacket(size_t begin, uint32_t version);
     bool KeepNumber(size_t& at, uint64_t& value);
     void Keep(size_t begin, size_t end);
 
-    // By the sum of both endpoints' hashes, and with the hash of a subscriber's host in place of the endpoint's.
+    // By the sum of both endpoints' hashes; with the hash of a subscriber's host in place of the endpoint's; and, to
+    // the subscriber first, with the server's port in place of its hash.
     std::unordered_map<uint64_t, Flow> flows;
     std::vector<uint8_t> kept;
 
