@@ -18,9 +18,9 @@ QUALITY = Table(
             "what the check measures: unread_captures, skipped_share, duplicate_share, "
             "copied_share, clock_steps, acked_unseen_share, one_way_share, no_flow_share, "
             "losses_unknown_share, sending_unknown_share, split_share, near_share, merged_share, "
-            "options_cut_share, not_tcp_share, tunnel_share, ipv6_share, shared_share, "
-            "vlan_tuples, without_syn_share, peak_flows or volume_ratio; or failed, if the flows "
-            "(which holds the day) or a mart (which does not) could not be made",
+            "options_cut_share, quic_cut_share, not_tcp_share, tunnel_share, ipv6_share, "
+            "shared_share, vlan_tuples, without_syn_share, peak_flows or volume_ratio; or failed, "
+            "if the flows (which holds the day) or a mart (which does not) could not be made",
             required=True,
         ),
         Column("value", "double", "the measured value. Null if it could not be measured"),

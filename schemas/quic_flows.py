@@ -4,7 +4,7 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 QUIC_SETUP_CLASSES = {
     "optimal": "one Initial of the client, then the handshake",
-    "initial_repeated": "the client sent its first Initial again before the server's first packet",
+    "initial_repeated": "the client repeated its first Initial before the server's first packet",
     "retry": "the server had the client prove its address",
     "version_negotiation": "the server did not know the client's version",
     "no_response": "the server sent nothing",
@@ -72,7 +72,8 @@ QUIC_FLOWS = Table(
             "string",
             "set-up category: "
             + "; ".join(f"{name} ({meaning})" for name, meaning in QUIC_SETUP_CLASSES.items())
-            + ". If several apply, the last one in this list. Null if the beginning was not seen",
+            + ". If several apply, the last one in this list. Null if the beginning was not seen, "
+            "or if the capture cut off what decides",
             source="INFOCOM III.C, Fig. 5; RFC 9000, 6, 8.1, 17.2",
         ),
         Column(
@@ -85,15 +86,17 @@ QUIC_FLOWS = Table(
         Column(
             "zero_rtt",
             "bool",
-            "whether the client sent data in its first flight. Null if the beginning was not "
-            "seen, or if the capture cut off what follows an Initial",
+            "whether the client sent 0-RTT packets: data before the handshake completed. Null if "
+            "the beginning was not seen, or if the capture cut off what follows an Initial of the "
+            "first flight",
             source="RFC 9000, 17.2.3",
         ),
         Column(
             "setup_delay",
             "double",
             "time from the client's first Initial to its first packet that needs the server's "
-            "handshake: a Handshake packet, or one with a short header",
+            "handshake: a Handshake packet, or one with a short header. Null if the capture cut "
+            "off what may be this packet, more than 2 % before the first one that surely is",
             "s",
             "INFOCOM III, Fig. 3",
         ),
@@ -101,16 +104,16 @@ QUIC_FLOWS = Table(
             "rtt_internet",
             "double",
             "RTT from Gi to the server and back: from an Initial to the packet that answers it. "
-            "Null if the client had repeated it",
+            "Null if the client had repeated it, or may have",
             "s",
             "INFOCOM III, Fig. 4; RFC 9312, 2.4",
         ),
         Column(
             "rtt_access",
             "double",
-            "RTT from Gi to the mobile and back: from the server's first packet to the first one "
-            "of the client that has its connection ID. Null if the server's first packet was not "
-            "the first that the client got",
+            "RTT from Gi to the mobile and back: from the server's first packet that needs an "
+            "answer to the client's first one that shows that it had it. Null if the server "
+            "repeated its packet before",
             "s",
             "INFOCOM III, Fig. 4; RFC 9312, 2.4",
         ),
@@ -132,8 +135,9 @@ QUIC_FLOWS = Table(
             Column(
                 f"spin_rtt_{name}",
                 "double",
-                f"{meaning} RTT from mobile to server and back by the spin bit, of round trips of "
-                "which at most a quarter may be waits. Null if there are fewer than three",
+                f"{meaning} RTT from mobile to server and back by the spin bit, of round trips "
+                "with short waits. Null if these are fewer than five, or too different to "
+                "determine their median",
                 "s",
                 "RFC 9000, 17.4",
             )
@@ -159,7 +163,9 @@ QUIC_FLOWS = Table(
         Column(
             "bursts",
             "int64",
-            "number of its bursts: between two, nothing passes for more than a second and two RTTs",
+            "number of its bursts: between two, nothing passes for more than a second and two of "
+            "the user's RTTs on the access side: the base RTT, or without TCP the shortest of a "
+            "QUIC handshake",
             "bursts",
             required=True,
         ),

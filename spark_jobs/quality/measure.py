@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import date, timedelta
 from pathlib import Path
 
-from schemas import FLOWS, INCOMPLETE_REASONS, INGEST_LOG, LEASES, PACKETS, TUNNELS, UNREAD_REASONS
+from schemas import (
+    FLOWS,
+    INCOMPLETE_REASONS,
+    INGEST_LOG,
+    LEASES,
+    PACKETS,
+    QUIC_FLOWS,
+    TUNNELS,
+    UNREAD_REASONS,
+)
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.networks import Network
 from spark_jobs.quality.checks import MAX_HOST_PORTS, MAX_HOST_TTLS, MIN_RADIO_RTT_S, Row
@@ -27,6 +36,7 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
         {
             INGEST_LOG: warehouse.files(INGEST_LOG, network.name),
             FLOWS: warehouse.files(FLOWS, network.name, day),
+            QUIC_FLOWS: warehouse.files(QUIC_FLOWS, network.name, day),
             PACKETS: warehouse.files(PACKETS, network.name, day),
             LEASES: warehouse.files(LEASES, network.name, day),
             TABLES["table1_summary"]: [

@@ -61,6 +61,20 @@ connections as (
     from flows
     where network = $network and date = $date::date
 ),
+quic as (
+    select
+        count(*) as quic_begun,
+        count(*) filter (
+            where zero_rtt is null
+            or setup_class is null
+            or (
+                setup_delay is null
+                and setup_class not in ('no_response', 'refused', 'serious_problem')
+            )
+        ) as quic_cut
+    from quic_flows
+    where network = $network and date = $date::date and begin_seen
+),
 traffic as (
     select
         sum(ip_len) as ip_bytes,
@@ -154,4 +168,4 @@ usual as (
     from earlier_days
 )
 select *
-from reading, connections, traffic, in_two_captures, shared, in_two_vlans, assigned, usual
+from reading, connections, quic, traffic, in_two_captures, shared, in_two_vlans, assigned, usual

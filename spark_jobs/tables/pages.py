@@ -13,7 +13,7 @@ from spark_jobs.tables.user_partition import UserPartition
 
 def rows(partition: UserPartition) -> pa.Table:
     """Return the rows of schemas.PAGES."""
-    bursts = pages(partition.activities, partition.seen_for_losses, partition.base_rtt_us)
+    bursts = pages(partition.activities, partition.seen_for_losses, partition.page_rtt_us)
     seconds = (bursts["end"] - bursts["start"]) / 1e6
     known = (seconds > 0) & bursts["complete"] & partition.links_known[bursts["user"]]
     rate = 8 * bursts["ip_bytes"] / np.where(known, seconds, np.nan)

@@ -35,7 +35,10 @@ class QuicConnections:
         round_trips = found["rtt_access"] + found["rtt_internet"]
         whole = np.where(found["setup_class"] == OPTIMAL, found["setup_delay"], np.nan)
         round_trips = np.where(np.isnan(round_trips), whole, round_trips)
-        return spin_samples(self.packets, self.order, self.first, 1e6 * round_trips)
+        sides = np.column_stack([found["rtt_access"], found["rtt_internet"]])
+        begun = np.ascontiguousarray(found["begin_seen"])
+        base_us, sides_us = 1e6 * round_trips, 1e6 * sides
+        return spin_samples(self.packets, self.order, self.first, base_us, sides_us, begun)
 
     @cached_property
     def spins(self) -> np.ndarray:

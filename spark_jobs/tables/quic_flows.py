@@ -26,7 +26,7 @@ SPIN_KINDS = ("", "spins", "constant", "no_signal")
 def rows(partition: UserPartition) -> pa.Table:
     """Return the rows of schemas.QUIC_FLOWS."""
     quic, names = partition.quic, partition.names
-    found = quic.with_bursts(page_gaps_us(partition.base_rtt_us))
+    found = quic.with_bursts(page_gaps_us(partition.page_rtt_us))
     users, servers = partition.name_hashes
     begin_seen, spins = found["begin_seen"], quic.spins
     kind = spins["kind"]

@@ -372,6 +372,17 @@ class UserPartition:
         return np.ascontiguousarray(self.paths["base_rtt"])
 
     @cached_property
+    def page_rtt_us(self) -> np.ndarray:
+        """The RTTs on the access side that separate pages, float64[U], µs.
+
+        It is the base RTT of a user with TCP, and the shortest of a handshake of another one.
+        """
+        found, base_rtt_us = self.quic.summaries, self.base_rtt_us
+        shortest = np.full(len(base_rtt_us), np.nan)
+        np.fmin.at(shortest, found["user"], 1e6 * found["rtt_access"])
+        return np.where(base_rtt_us > 0, base_rtt_us, shortest)
+
+    @cached_property
     def access_losses(self) -> AccessLosses:
         """The fate of the segments on the access side."""
         return access_losses(
@@ -412,12 +423,12 @@ class UserPartition:
 
         QUIC's connections are among them; TCP's of which one direction was not seen are not.
         """
-        connections, base_rtt_us = self.connections, self.base_rtt_us
+        connections, page_rtt_us = self.connections, self.page_rtt_us
         seen = connections._replace(
             starts_in_window=connections.starts_in_window & (self.coverage["seen"] == BOTH)
         )
-        quic = self.quic.activities(page_gaps_us(base_rtt_us), len(connections.user), self.span)
-        return merge_activities(activities(self.segments, seen, base_rtt_us), quic)
+        quic = self.quic.activities(page_gaps_us(page_rtt_us), len(connections.user), self.span)
+        return merge_activities(activities(self.segments, seen, page_rtt_us), quic)
 
     @cached_property
     def numbered(self) -> tuple[Segments, np.ndarray]:

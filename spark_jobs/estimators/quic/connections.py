@@ -3,7 +3,9 @@
 A client may have several connections from one port, and a connection keeps its connection IDs when
 its port changes (RFC 9000, 9). So the destination connection ID decides, where it is known. An end
 may change it for one that nobody saw. Such a packet belongs to the latest connection of its
-addresses and ports. If these are new, it is the beginning of a connection seen from its middle.
+addresses and ports. If only the server's address is new, the connection went on to the address that
+its server prefers (RFC 9000, 9.6): a new one would begin with an Initial. If the mobile's port is
+new, it is the beginning of a connection seen from its middle.
 """
 
 import numpy as np
@@ -27,6 +29,8 @@ NATs keep UDP's mappings for two to five minutes (RFC 4787, 4.3), most clients a
 timeout of half a minute (RFC 9000, 10.1).
 """
 NOBODY = np.int32(-1)
+DOWN = 1
+"""The way of downlink packets; 0: of uplink packets."""
 UPLINK, DOWNLINK, FIVE_TUPLE, PORTS = range(4)
 """Kinds of keys: a connection ID of packets in a direction; addresses and ports; ports only."""
 
@@ -36,8 +40,8 @@ STATE = np.dtype(
         ("server", "i4"),
         ("server_port", "u2"),
         ("dcid", "u4", (2,)),
+        ("begun", "?"),
         ("negotiates", "?"),
-        ("answered", "?"),
         ("completed", "?"),
     ],
     align=True,
@@ -47,8 +51,9 @@ STATE = np.dtype(
 latest_ts: time of its last packet (µs)
 server, server_port: of its latest packet
 dcid: latest destination connection ID of uplink and of downlink packets
+begun: its first packet was seen
 negotiates: the server asked for another version, and nothing came since
-answered, completed: the server sent something else; the client sent more than first flights
+completed: the client sent more than first flights
 """
 
 
@@ -81,6 +86,7 @@ def assign_quic_connections(packets):
             if c == NOBODY:
                 c = np.int32(count)
                 count += 1
+                state[c].begun = _may_begin(packets, i)
             migrations[c] += moves
             _update(packets, i, c, table, owners, state[c])
             out[i] = c
@@ -95,14 +101,14 @@ def _find(packets, i, keys, owners, state):
     """
     way = 1 if packets.downlink[i] else 0
     latest = _owner(keys, owners, _key(packets, i, FIVE_TUPLE))
-    if latest != NOBODY and packets.ts[i] - state[latest].latest_ts > SILENCE_US:
+    if latest != NOBODY and not _is_alive(packets, i, state[latest]):
         latest = NOBODY
     if not packets.has_dcid[i] or packets.dcid[i] == 0:
-        return latest, False
+        return _at_port(packets, i, latest, keys, owners, state), False
     if latest != NOBODY and state[latest].dcid[way] == packets.dcid[i]:
         return latest, False
     owner = _owner(keys, owners, _cid_key(packets.dcid[i], way))
-    if owner != NOBODY and packets.ts[i] - state[owner].latest_ts <= SILENCE_US:
+    if owner != NOBODY and _is_alive(packets, i, state[owner]):
         same_server = (
             state[owner].server == packets.server[i]
             and state[owner].server_port == packets.server_port[i]
@@ -110,10 +116,29 @@ def _find(packets, i, keys, owners, state):
         if same_server:
             return owner, latest == NOBODY
     if latest != NOBODY and _may_begin(packets, i) and not state[latest].negotiates:
-        cut = packets.coalesced[i] & COALESCED_CUT != 0
-        if not (cut and state[latest].answered and not state[latest].completed):
+        if packets.scid[i]:
+            is_same = _owner(keys, owners, _cid_key(packets.scid[i], DOWN)) == latest
+        else:
+            is_same = packets.coalesced[i] & COALESCED_CUT != 0
+        if state[latest].completed or not is_same:
             return NOBODY, False
-    return latest, False
+    return _at_port(packets, i, latest, keys, owners, state), False
+
+
+@inner
+def _at_port(packets, i, latest, keys, owners, state):
+    """Return the latest connection, or the one with packet i's port that goes on elsewhere."""
+    if latest != NOBODY or packets.form[i] != ONE_RTT:
+        return latest
+    other = _owner(keys, owners, _key(packets, i, PORTS))
+    is_it = other != NOBODY and state[other].begun and _is_alive(packets, i, state[other])
+    return other if is_it else NOBODY
+
+
+@inner
+def _is_alive(packets, i, state):
+    """Return whether a connection of this STATE may have packet i."""
+    return packets.ts[i] - state.latest_ts <= SILENCE_US
 
 
 @inner
@@ -140,9 +165,9 @@ def _update(packets, i, c, keys, owners, state):
         _put(keys, owners, _cid_key(packets.scid[i], 1 - way), c)
     if packets.downlink[i]:
         if form == VERSION_NEGOTIATION:
-            state.negotiates = not state.answered
+            state.negotiates = not state.completed
         elif form == INITIAL or form == HANDSHAKE or form == ONE_RTT:
-            state.answered, state.negotiates = True, False
+            state.negotiates = False
     else:
         state.completed |= form == HANDSHAKE or form == ONE_RTT
 

@@ -46,6 +46,8 @@ class QuicPackets(NamedTuple):
     """uint32[Q]: hash of the destination connection ID; 0: it is empty."""
     scid: np.ndarray
     """uint32[Q]: hash of the source connection ID of a long header; 0: it is empty."""
+    length: np.ndarray
+    """uint32[Q]: bytes of the first packet after its long header (B); 0: not known."""
 
 
 def no_quic(users: int) -> QuicPackets:
@@ -55,7 +57,7 @@ def no_quic(users: int) -> QuicPackets:
         "user_port": np.uint16, "server_port": np.uint16, "downlink": np.bool_,
         "ip_len": np.uint32, "clock_steps": np.uint8, "form": np.uint8, "coalesced": np.uint16,
         "has_version": np.bool_, "version": np.uint32, "spin": np.int8, "has_dcid": np.bool_,
-        "dcid": np.uint32, "scid": np.uint32,
+        "dcid": np.uint32, "scid": np.uint32, "length": np.uint32,
     }  # fmt: skip
     counts = {"first": users + 1}
     return QuicPackets(

@@ -29,16 +29,23 @@ from spark_jobs.estimators.quic.packets import (
 )
 
 SAME_FLIGHT_US = 100_000
-"""Time within which Initials are one flight (µs): a long first message takes several datagrams.
+"""Time within which Initials are one flight (µs): a long first message takes several datagrams."""
+SURE_TIMEOUT_US = 900_000
+"""Time after which an Initial of the same length as the one before it is a repetition (µs).
 
-A sender that knows nothing of the path waits a second before it repeats one (RFC 9002, 6.2.2).
+A sender that knows nothing of the path waits a second (RFC 9002, 6.2.2); some wait less. In less
+time, it may be the second part of a message, behind the first one on a slow uplink.
 """
-SURELY_COMPLETES = 1 << HANDSHAKE | 1 << ONE_RTT
-COMPLETES = SURELY_COMPLETES | COALESCED_CUT
-"""Coalesced forms that a client sends once it has the server's handshake.
-
-What the capture cut off is among them only in a packet to the server's connection ID.
-"""
+MAX_DOUBT = 0.02
+"""Maximum share of a set-up delay by which it may be longer than it says."""
+MAX_ACK_BYTES = 64
+"""Maximum length of an Initial that only acknowledges (B). The shortest ServerHello needs 84."""
+MIN_ELICITING_BYTES = 1228
+"""Minimum IP length of a datagram with an Initial that needs an answer (B), RFC 9000, 14.1."""
+MIN_PADDED_BYTES = 1190
+"""Minimum length of an Initial that is padded itself (B). What follows it is no padding."""
+COMPLETES = 1 << HANDSHAKE | 1 << ONE_RTT
+"""Coalesced forms that a client sends once it has the server's handshake."""
 UNSEEN, OPTIMAL, REPEATED, RETRIED, NEGOTIATED, NO_RESPONSE, REFUSED, SERIOUS = range(8)
 SETUP_CLASSES = (
     *("", "optimal", "initial_repeated", "retry", "version_negotiation", "no_response"),
@@ -92,10 +99,17 @@ first_dcid: destination connection ID of its first packet
 HANDSHAKE_STATE = np.dtype(
     [
         ("sent_ts", "i8"),
+        ("last_ts", "i8"),
         ("sent", "i8"),
+        ("lengths", "u4", (2,)),
+        ("parts", "i8"),
         ("repeated", "?"),
+        ("unclear", "?"),
         ("answer_ts", "i8"),
+        ("perhaps_ts", "i8"),
         ("client_dcid", "u4"),
+        ("version", "u4"),
+        ("keeps_id", "?"),
         ("answered_again", "?"),
         ("retried", "?"),
         ("negotiated", "?"),
@@ -108,11 +122,17 @@ HANDSHAKE_STATE = np.dtype(
 """A handshake in progress.
 
 sent_ts, sent: time of the first Initial that has no answer yet (µs), and number of such flights
+last_ts, lengths, parts: time of the flight's last part, lengths of its parts (B; 0: not known), and
+    number of them
 repeated: the client repeated its first flight before the server's first packet
-client_dcid: destination connection ID of the client's latest Initial before that answer
-answer_ts: time of the server's first Initial or Handshake packet (µs)
-answered_again: the server sent an Initial again, before the client showed that it had one
-client_reached: the client showed that it had it
+unclear: what looks like that may be the second part of the flight
+client_dcid, version: latest destination connection ID before that answer; version of the flight
+keeps_id: the client knew the server's connection ID before that answer
+answer_ts: time of the server's first packet that needs an answer of the client (µs)
+answered_again: this packet may not be the one that the client answers: the server repeated it
+perhaps_ts: time of the client's first packet after which another one may follow that completes the
+    handshake, but the capture cut it off (µs)
+client_reached: the client showed that it had the server's answer
 """
 
 
@@ -136,9 +156,11 @@ def summaries(packets, order, first):
         row.begin_seen = is_first_flight and not packets.downlink[i]
         row.clock_stepped = packets.clock_steps[span[0]] != packets.clock_steps[span[-1]]
         state = states[0]
-        state.sent_ts = state.answer_ts = NEVER
-        state.sent = state.client_dcid = 0
-        state.repeated = state.answered_again = state.retried = state.negotiated = False
+        state.answer_ts = state.perhaps_ts = NEVER
+        state.sent = state.client_dcid = state.version = 0
+        state.keeps_id = False
+        state.repeated = state.unclear = state.answered_again = False
+        state.retried = state.negotiated = False
         state.refused = state.completed = state.client_reached = False
         for i in span:
             _count(row, packets, i)
@@ -167,6 +189,7 @@ def _count(row, packets, i):
     else:
         row.packets_up += 1
         row.ip_bytes_up += packets.ip_len[i]
+        row.zero_rtt |= packets.form[i] == ZERO_RTT or packets.coalesced[i] & (1 << ZERO_RTT) != 0
 
 
 @inner
@@ -179,45 +202,87 @@ def _follow_handshake(row, state, packets, i):
     if packets.downlink[i]:
         _follow_server(row, state, packets, i)
         return
-    if state.answer_ts == NEVER:
-        row.zero_rtt |= form == ZERO_RTT or packets.coalesced[i] & (1 << ZERO_RTT) != 0
-        row.zero_rtt_cut |= packets.coalesced[i] & COALESCED_CUT != 0
-        if form == INITIAL:
-            state.client_dcid = packets.dcid[i]
+    coalesced, is_initial = packets.coalesced[i], form == INITIAL
+    completes = form == HANDSHAKE or form == ONE_RTT or (is_initial and coalesced & COMPLETES != 0)
+    is_cut = is_initial and coalesced & COALESCED_CUT != 0 and not completes
+    # Once a client has a packet of the server's, it acknowledges it, and has another destination
+    # connection ID, unless it knew it by a Retry packet or an acknowledgment.
+    acknowledges = is_initial and 0 < packets.length[i] <= MAX_ACK_BYTES
+    knows_server = acknowledges or (packets.has_dcid[i] and packets.dcid[i] != state.client_dcid)
+    if is_cut and state.keeps_id and not knows_server and state.perhaps_ts == NEVER:
+        state.perhaps_ts = ts
+    if is_initial and (state.sent == 0 or not (knows_server or completes)):
+        row.zero_rtt_cut |= is_cut
+        if state.answer_ts == NEVER:
             row.initials += row.packets_down == 0
-            if state.sent == 0:
-                state.sent_ts, state.sent = ts, 1
-            elif ts - state.sent_ts > SAME_FLIGHT_US:
-                state.sent += 1
-                state.repeated |= row.packets_down == 0
+            _add_to_flight(row, state, packets, i)
         return
-    # A client changes the destination connection ID once it has a packet of the server's.
-    knows_server = packets.has_dcid[i] and packets.dcid[i] != state.client_dcid
-    completes = form == HANDSHAKE or form == ONE_RTT
-    if form == INITIAL:
-        completes = packets.coalesced[i] & (COMPLETES if knows_server else SURELY_COMPLETES) != 0
-    if not state.client_reached and (knows_server or completes):
+    if row.packets_down == 0 or form == ZERO_RTT:
+        return
+    if state.answer_ts == NEVER:
+        state.client_dcid = packets.dcid[i]
+    elif not state.client_reached:
         state.client_reached = True
         if not state.answered_again:
             row.rtt_access = (ts - state.answer_ts) / 1e6
+    completes |= is_cut and packets.length[i] >= MIN_PADDED_BYTES
+    if is_cut and state.perhaps_ts == NEVER:
+        state.perhaps_ts = ts
     if completes and not state.completed:
         state.completed = True
-        row.setup_delay = (ts - row.start) / 1e6
+        first_ts = ts if state.perhaps_ts == NEVER else state.perhaps_ts
+        if ts - first_ts <= MAX_DOUBT * (ts - row.start):
+            row.setup_delay = (first_ts - row.start) / 1e6
+
+
+@inner
+def _add_to_flight(row, state, packets, i):
+    """Update a HANDSHAKE_STATE with packet i, an Initial of the client's that has no answer yet.
+
+    Parts of a message that take different datagrams differ in length, or follow each other at once.
+    """
+    ts, length = packets.ts[i], packets.length[i]
+    if state.sent == 0:
+        is_old = state.retried and packets.dcid[i] == state.client_dcid
+        if is_old or (state.negotiated and packets.version[i] == state.version):
+            return  # sent before the server's demand came
+        state.sent, state.parts, state.version = 1, 1, packets.version[i]
+        state.sent_ts = state.last_ts = ts
+        state.client_dcid, state.lengths[0] = packets.dcid[i], length
+        return
+    is_known = length > 0 and state.lengths[0] > 0
+    is_other = is_known and length != state.lengths[0]
+    if state.parts == 1 and (ts - state.last_ts <= SAME_FLIGHT_US or is_other):
+        state.parts, state.lengths[1], state.last_ts = 2, length, ts
+    elif ts - state.last_ts > SAME_FLIGHT_US:
+        may_be_part = state.parts == 1 and state.sent == 1 and ts - state.sent_ts < SURE_TIMEOUT_US
+        state.sent += 1
+        if row.packets_down == 0:
+            state.unclear, state.repeated = may_be_part, not may_be_part
 
 
 @inner
 def _follow_server(row, state, packets, i):
     """Update a HANDSHAKE_STATE and its QUIC_CONNECTION with the server's packet i."""
     form, ts = packets.form[i], packets.ts[i]
+    is_short = 0 < packets.length[i] <= MAX_ACK_BYTES or packets.ip_len[i] < MIN_ELICITING_BYTES
+    acknowledges = form == INITIAL and is_short and packets.coalesced[i] & COMPLETES == 0
     if state.sent == 1 and np.isnan(row.rtt_internet):
-        row.rtt_internet = (ts - state.sent_ts) / 1e6
-    if form == VERSION_NEGOTIATION or form == RETRY:
-        state.negotiated |= form == VERSION_NEGOTIATION
-        state.retried |= form == RETRY
-        state.sent = 0
+        # A server acknowledges the first part of a message, but answers the whole.
+        is_answer = (form == INITIAL or form == HANDSHAKE) and not acknowledges
+        row.rtt_internet = (ts - (state.last_ts if is_answer else state.sent_ts)) / 1e6
+    if form == VERSION_NEGOTIATION:
+        state.sent *= state.negotiated
+        state.negotiated = True
+    elif form == RETRY:
+        state.sent *= state.retried  # a client heeds only the first one (RFC 9000, 17.2.5.2)
+        state.retried = True
+    elif acknowledges:
+        return
     elif state.answer_ts == NEVER:
         if form == INITIAL or form == HANDSHAKE:
             state.answer_ts, state.answered_again = ts, form == HANDSHAKE
+            state.keeps_id = packets.scid[i] == state.client_dcid
     elif form == INITIAL and ts - state.answer_ts > SAME_FLIGHT_US:
         state.answered_again = True
 
@@ -230,12 +295,14 @@ def _setup_class(row, state):
     if row.packets_down == 0:
         return REFUSED if state.refused else NO_RESPONSE
     if not state.completed:
-        return SERIOUS
+        return SERIOUS if state.perhaps_ts == NEVER else UNSEEN
     if state.negotiated:
         return NEGOTIATED
     if state.retried:
         return RETRIED
-    return REPEATED if state.repeated else OPTIMAL
+    if state.repeated:
+        return REPEATED
+    return UNSEEN if state.unclear else OPTIMAL
 
 
 @compiled
