@@ -31,26 +31,17 @@ ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 ParseLines = Callable[[bytes], pa.Table]
 """Function that parses whole lines to one row per line; raises PARSE_ERRORS."""
 PARSE_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
-FastParse = Callable[[bytes, int, "Header", int], tuple[int, int]]
-"""Function that parses TSV lines until it cannot parse one.
-
-Parameters: lines, position to begin at, header, number of the first row. Returns the number of
-    parsed lines, and the position of the first line that was not parsed.
-"""
 ParsedRows = tuple[pa.Table, np.ndarray, np.ndarray]
 """Parsed rows, their numbers among the log's rows from 1, and their line numbers."""
 
 
-def read_log_rows(
-    path: Path, log: Log, stats: ReadStats, fast_parse: FastParse | None = None
-) -> Iterator[Iterator[ParsedRows]]:
+def read_log_rows(path: Path, log: Log, stats: ReadStats) -> Iterator[Iterator[ParsedRows]]:
     """Yield the rows of a log: one iterator for every few megabytes.
 
     Each iterator must be used up before the next is requested. `stats` is updated as rows are read.
-    fast_parse: function that parses TSV lines first.
     """
     with CaptureStream(path) as stream:
-        lines = _LineReader(path, log, stats, fast_parse)
+        lines = _LineReader(path, log, stats)
         for block in _read_blocks(stream, lines):
             stats.content_hash = stream.content_hash
             yield lines.tables(block)
@@ -101,9 +92,8 @@ class Header:
 class _LineReader:
     """Parser of blocks of lines that keeps the line number and the header."""
 
-    def __init__(self, path: Path, log: Log, stats: ReadStats, fast_parse: FastParse | None):
+    def __init__(self, path: Path, log: Log, stats: ReadStats):
         self.line = 0
-        self._fast_parse = fast_parse
         self.path, self._log, self._stats = path, log, stats
         self._parse: ParseLines | None = None
         self._header = Header([])
@@ -220,29 +210,6 @@ class _LineReader:
         return True
 
     def _rows(self, lines: bytes) -> Iterator[ParsedRows]:
-        """Yield the rows that the fast parser leaves.
-
-        The first line that it leaves is parsed alone, then more at a time as long as it leaves
-        lines.
-        """
-        if self._fast_parse is None or self._parse is None or self._is_json:
-            yield from self._slow_rows(lines)
-            return
-        pos, chunk = 0, 1
-        while pos < len(lines):
-            first = self._stats.frames + 1
-            parsed, pos = self._fast_parse(lines, pos, self._header, first)
-            self._stats.frames += parsed
-            self.line += parsed
-            chunk = 1 if parsed > chunk else 2 * chunk
-            end = pos
-            for _ in range(chunk):
-                end = lines.find(b"\n", end) + 1 or len(lines)
-            if pos < len(lines):
-                yield from self._slow_rows(lines[pos:end])
-            pos = end
-
-    def _slow_rows(self, lines: bytes) -> Iterator[ParsedRows]:
         n = lines.count(b"\n")
         if self._parse is None:
             if not self._header.fields:

@@ -11,6 +11,7 @@ from schemas.packets import QUIC_FORMS
 from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.quic_headers import (
+    HAS_QUIC,
     HAS_QUIC_SPIN,
     QUIC_COLUMNS,
     QUIC_SPIN_SET,
@@ -20,18 +21,15 @@ from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import (
     AddressNumbers,
-    Header,
     has_value,
     read_log_rows,
     skip_rows,
     to_microseconds,
 )
-from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, OF_TCP, QUIC_NEEDS, parse_packets
 
-_FIELD_INDEX = {name: index for index, name in enumerate(FIELDS)}
-MIN_FREE_ROWS = 1 << 16
-DEFAULT_TSV = ("\t", "-", ",")
-"""Default separator, unset field and set separator of Zeek."""
+QUIC_NEEDS = HAS_QUIC | decode.HAS_PORTS
+OF_TCP = decode.HAS_TCP | decode.HAS_MSS | decode.HAS_WINDOW_SCALE | decode.HAS_TIMESTAMPS
+"""Flags of the fields that a row of QUIC's has, and of those whose places in decode.ROW it uses."""
 _NUMERIC_FIELDS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 
 
@@ -46,7 +44,7 @@ def read_zeek_log(
         of Zeek.
     """
     builder = _BatchBuilder(path, prefixes, stats)
-    for block in read_log_rows(path, PACKET_LOG, stats, builder.parse_lines):
+    for block in read_log_rows(path, PACKET_LOG, stats):
         for table, numbers, lines in block:
             builder.add(table, numbers, lines)
         if builder.row_count >= batch_packets:
@@ -74,32 +72,6 @@ class _BatchBuilder:
         return PacketBatch(
             self._rows[: self.row_count], self._edges[: self._edge_count], self._addresses.table
         )
-
-    def parse_lines(self, lines: bytes, pos: int, header: Header, first: int) -> tuple[int, int]:
-        """Parse TSV lines up to the first irregular one; see zeek_lines.FastParse."""
-        if (header.separator, header.unset, header.set_separator) != DEFAULT_TSV:
-            return 0, pos
-        columns = np.array([_FIELD_INDEX.get(name, IGNORED) for name in header.fields], np.int64)
-        text, parsed, previous = np.frombuffer(lines, np.uint8), 0, -1
-        while parsed != previous and pos < len(lines):
-            self._reserve(MIN_FREE_ROWS, MIN_FREE_ROWS)
-            previous = parsed
-            pos, end, self._edge_count = parse_packets(
-                text,
-                pos,
-                columns,
-                self._rows,
-                self.row_count,
-                first + parsed,
-                self._edges,
-                self._edge_count,
-                self._addresses.table.entries,
-                self._addresses.table.slots,
-                self._prefixes,
-            )
-            parsed += end - self.row_count
-            self.row_count += self._keep_subscribers(self._rows[self.row_count : end])
-        return parsed, pos
 
     def add(self, table: pa.Table, numbers: np.ndarray, lines: np.ndarray) -> None:
         """Add the valid rows of a table.
