@@ -89,7 +89,7 @@ entries: .venv/ready ## List again the functions that a first run compiles
 
 docs: .venv/ready ## Write what docs/ has from the code anew: schema.md, reference.md, the SQL of queries.md
 	@$(RUN) giscope schema --format markdown > docs/schema.md
-	@$(RUN) python -m typer spark_jobs.cli utils docs --name giscope --title Commands > docs/reference.md
+	@$(RUN) python -m typer spark_jobs.commands.cli utils docs --name giscope --title Commands > docs/reference.md
 	@$(RUN) python -m tests.programs.queries_page
 
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark

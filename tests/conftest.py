@@ -29,7 +29,7 @@ from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.jobs.quality import check
-from spark_jobs.networks import Network, load_networks
+from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.day_plan import item_of_user
 from spark_jobs.tables.day_tables import read_partition
 from spark_jobs.tables.user_partition import UserPartition

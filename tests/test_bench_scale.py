@@ -11,7 +11,7 @@ from conftest import CAPTURES, DAY, NOON, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network, Subscribers
+from spark_jobs.settings.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.tile import records, tile
 from tests.programs.bench.traffic import POOL, Source, copies_for, read_source, sessions, write

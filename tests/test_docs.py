@@ -14,12 +14,12 @@ import pytest
 from conftest import CAPTURES, ROOT, ask
 
 from schemas import FROM_ZEEK_LOGS
-from spark_jobs import cli
+from spark_jobs.base.sources import compiled_folder
+from spark_jobs.commands import cli
 from spark_jobs.engine.queries import run_query
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
-from spark_jobs.sources import compiled_folder
+from spark_jobs.queries.limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.storage import VIEWS
 from tests.helpers.command import giscope
@@ -199,7 +199,7 @@ def test_readme_answers_six_questions():
 
 def test_reference_page_is_what_the_commands_print():
     """To repair it: make docs."""
-    command = "typer spark_jobs.cli utils docs --name giscope --title Commands"
+    command = "typer spark_jobs.commands.cli utils docs --name giscope --title Commands"
     printed = subprocess.run(
         [sys.executable, "-m", *command.split()],
         cwd=ROOT,

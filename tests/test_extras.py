@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import GISCOPE, ROOT
 
-from spark_jobs.extras import EXTRAS
+from spark_jobs.base.extras import EXTRAS
 from tests.programs.many_days import write_captures
 
 OPTIONAL = {"pyspark", "psycopg", "obstore", "fsspec", "pandas"}
@@ -48,7 +48,7 @@ def giscope(
         "ASKED": str(folder / "asked"),
     }
     return subprocess.run(
-        [sys.executable, "-c", "from spark_jobs.cli import main; main()", *map(str, args)],
+        [sys.executable, "-c", "from spark_jobs.commands.cli import main; main()", *map(str, args)],
         env=os.environ | settings, capture_output=True, text=True, check=False, cwd=folder,
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_a_missing_extra_gives_one_line(tmp_path, place, package, extra, setting
 
 
 def test_the_command_line_imports_no_optional_package():
-    code = f"import sys, spark_jobs.cli; print({OPTIONAL} & set(sys.modules))"
+    code = f"import sys, spark_jobs.commands.cli; print({OPTIONAL} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -3,8 +3,8 @@
 import pytest
 from conftest import NETWORKS_FILE
 
-from spark_jobs.errors import UserError
-from spark_jobs.networks import Network, find_network, load_networks
+from spark_jobs.base.errors import UserError
+from spark_jobs.settings.networks import Network, find_network, load_networks
 
 GOOD = """
 [[network]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.query_guard import QueryRefused, require_query
+from spark_jobs.queries.guard import QueryRefused, require_query
 
 COPY = "with x as (copy (select 1) to 'f') from x"
 EXECUTED = f"json_execute_serialized_sql(json_serialize_sql($${COPY}$$))"

@@ -12,7 +12,7 @@ from conftest import REPORTS, ask
 
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network, Subscribers
+from spark_jobs.settings.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 
 NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "retransmissions": 0, "rto_expiries": 0}

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from spark_jobs.secret_files import secret_of
+from spark_jobs.base.secret_files import secret_of
 from spark_jobs.warehouse.store import Warehouse
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.jobs.flows import publish_flows, stale_days
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.studies import buffers, options, preemption, umts
 from tests.programs.studies.__main__ import HEAD, SECTIONS

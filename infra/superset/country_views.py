@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from spark_jobs.view_sql import create_views, folders, read_description, restricted_views
+from spark_jobs.queries.views import create_views, folders, read_description, restricted_views
 
 FOLDERS_FILE = "folders.json"
 KEEP_S = 3600

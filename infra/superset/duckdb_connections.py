@@ -24,8 +24,8 @@ from country_views import countries_key, country_views_folder, publication
 from duckdb_engine import ConnectionWrapper, CursorWrapper
 from query_worker import HOME, LIMIT_ADVICE, LIMITS, out_of_memory, temporary_folder
 
-from spark_jobs.query_guard import QueryRefused
-from spark_jobs.query_limits import SECONDS_VARIABLE, killed_error, limit_process
+from spark_jobs.queries.guard import QueryRefused
+from spark_jobs.queries.limits import SECONDS_VARIABLE, killed_error, limit_process
 
 VIEWS = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve() / "warehouse.duckdb"
 WORKER = Path(__file__).with_name("query_worker.py")

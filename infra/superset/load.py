@@ -17,7 +17,7 @@ from flask import g
 from roles import ADMINISTRATOR, ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
 from superset.app import create_app
 
-from spark_jobs.secret_files import secret_of
+from spark_jobs.base.secret_files import secret_of
 
 ADMINISTRATOR_NAME = "admin"
 NUMBERED_NETWORK = r"network (\d+)( .*)?"

@@ -6,13 +6,13 @@ from typing import Any
 
 import duckdb
 
-from spark_jobs.query_guard import explained
+from spark_jobs.queries.guard import explained
 
 
 def statement_of_plan(sql: str) -> str | None:
     """Return the statement that answers with a query's plan in JSON; None: sql asks for no plan.
 
-    sql: a statement that query_guard accepts.
+    sql: a statement that queries.guard accepts.
     """
     if duckdb.extract_statements(sql)[0].type != duckdb.StatementType.EXPLAIN:
         return None

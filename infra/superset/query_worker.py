@@ -1,8 +1,8 @@
 """Process that runs the queries of one connection of Superset at a time, within limits.
 
 The server's threads run queries of several users. Each query runs in such a process, which the
-kernel ends when the query's time is over (spark_jobs/query_limits.py), without harm to others. The
-process reads calls from its standard input, a socket, and writes their answers to it: as pickled
+kernel ends when the query's time is over (spark_jobs/queries/limits.py), without harm to others. It
+reads calls from its standard input, a socket, and writes their answers to it: as pickled
 objects, so each value is the one that DuckDB gives.
 """
 
@@ -24,8 +24,8 @@ from country_views import FOLDERS_FILE
 from query_plans import statement_of_plan, steps_of_plan
 
 from spark_jobs.figures.sql_functions import register
-from spark_jobs.query_guard import QueryRefused, require_query
-from spark_jobs.query_limits import (
+from spark_jobs.queries.guard import QueryRefused, require_query
+from spark_jobs.queries.limits import (
     MEMORY,
     MEMORY_VARIABLE,
     SECONDS_VARIABLE,
@@ -34,7 +34,7 @@ from spark_jobs.query_limits import (
     Limits,
     limit_process,
 )
-from spark_jobs.view_sql import string_literal
+from spark_jobs.queries.views import string_literal
 
 HOME = Path(os.environ["SUPERSET_HOME"]).resolve()
 LIMITS = Limits.of(

@@ -20,7 +20,7 @@ from app_hooks import ActionLog, prepare_app
 from duckdb_connections import HOME, connect
 from roles import countries_in_sql, countries_on_pages
 
-from spark_jobs.secret_files import secret_of
+from spark_jobs.base.secret_files import secret_of
 
 SECRET_KEY = secret_of("SUPERSET_SECRET_KEY") or (HOME / "secret_key").read_text().strip()
 # The metadata is in SQLite, or in the PostgreSQL database whose address the environment has.

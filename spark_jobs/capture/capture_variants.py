@@ -6,10 +6,10 @@ Several files exist while a capture is being compressed or unpacked. The complet
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spark_jobs.base.errors import UserError, in_a_line
 from spark_jobs.capture.files import without_compression
 from spark_jobs.capture.stream import TRUNCATED_STREAM, CaptureStream, is_compressed
 from spark_jobs.capture.untrusted import parsing
-from spark_jobs.errors import UserError, in_a_line
 
 
 @dataclass

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from schemas import PACKETS
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.ingest_log import stored_sample
-from spark_jobs.errors import UserError
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.row_groups import read_between
 from spark_jobs.warehouse.store import Warehouse

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
+from spark_jobs.base.errors import UserError, in_a_line, printable
+from spark_jobs.base.places import NOT_REGULAR, FolderListing, list_folder
 from spark_jobs.capture import FrontEnd
-from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import NOT_REGULAR, FolderListing, list_folder
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_kinds import is_zeek_log
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.errors import UserError
 
 BARE_SCRIPT = COLUMNS_SCRIPT.with_name("bare.zeek")
 ZEEK_OPTIONS = ("-b", "-C", "-O", "ZAM")

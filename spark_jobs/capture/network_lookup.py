@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 
 Prefixes = tuple[IPv4Network | IPv6Network, ...]
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spark_jobs.base.places import NOT_REGULAR, is_irregular
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.stamp import is_unchanged
-from spark_jobs.networks import Network
-from spark_jobs.places import NOT_REGULAR, is_irregular
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
 CaptureFile = tuple[Network, Path]

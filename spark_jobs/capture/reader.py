@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import decode, framing
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.framing import CORRUPT, NEED_MORE
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.errors import UserError
 
 BATCH_PACKETS = 1 << 20
 MAX_FRAMES_PER_WALK = 1 << 13

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from schemas import PACKETS, Table
 from schemas.zeek import PACKET_LOG
+from spark_jobs.base.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.clock import correct_clock_steps
@@ -33,8 +34,7 @@ from spark_jobs.capture.subscribers_hint import subscribers_hint
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import user_keys
 from spark_jobs.capture.zeek_kinds import log_kind
-from spark_jobs.errors import FullDiskError, UserError, in_a_line
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.files import TableWriter, Written
 from spark_jobs.warehouse.row_groups import write_row_group

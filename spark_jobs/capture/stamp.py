@@ -6,7 +6,7 @@ from typing import Any
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.users import user_keys
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 
 FORMAT = {FrontEnd.BUILTIN: 3, FrontEnd.ZEEK: 3, FrontEnd.ZEEK_LOG: 3}

@@ -13,8 +13,8 @@ import numpy as np
 import xxhash
 import zstandard
 
-from spark_jobs.errors import UserError
-from spark_jobs.places import NOT_REGULAR, is_irregular
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import NOT_REGULAR, is_irregular
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

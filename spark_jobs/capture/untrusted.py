@@ -8,7 +8,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeVar, cast
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 

@@ -39,11 +39,11 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.secret_files import read_small_file
 from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse_address
 from spark_jobs.capture.base32 import decode_base32, encode_base32
-from spark_jobs.errors import UserError
-from spark_jobs.networks import KeyPeriod, Network, period_of
-from spark_jobs.secret_files import read_small_file
+from spark_jobs.settings.networks import KeyPeriod, Network, period_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.capture.addresses import AddressTable
     from spark_jobs.capture.network_lookup import NetworkLookup, Owners, Prefixes
-    from spark_jobs.networks import Subscribers
+    from spark_jobs.settings.networks import Subscribers
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32

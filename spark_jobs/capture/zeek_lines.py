@@ -18,13 +18,13 @@ import pyarrow.csv
 import pyarrow.json
 
 from schemas.zeek import Log
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import MAX_NOTES, ReadStats
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.zeek_kinds import HEAD_BYTES, head_of
-from spark_jobs.errors import UserError
 
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 

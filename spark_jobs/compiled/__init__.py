@@ -27,7 +27,7 @@ from numba.core.caching import (
     UserProvidedCacheLocator,
 )
 
-from spark_jobs.sources import COMPILED_ROOMS, compiled_folder, version
+from spark_jobs.base.sources import COMPILED_ROOMS, compiled_folder, version
 
 config: Any = numba.config
 config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())

@@ -17,7 +17,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.np.numpy_support import as_dtype, from_dtype
 
-from spark_jobs.sources import ENTRIES, ROOT
+from spark_jobs.base.sources import ENTRIES, ROOT
 
 PACKAGES = ("capture", "compiled", "estimators")
 """Packages of spark_jobs that are searched for compiled functions."""

@@ -2,8 +2,8 @@
 
 import sys
 
+from spark_jobs.base.sources import compiled_folder, complete_marker
 from spark_jobs.engine.processes import compile_functions
-from spark_jobs.sources import compiled_folder, complete_marker
 
 if __name__ == "__main__":
     compile_functions()

@@ -12,7 +12,7 @@ from concurrent.futures import Executor, as_completed
 from contextlib import suppress
 from pathlib import Path
 
-from spark_jobs.sources import COMPILED_PREFIX, ENTRIES, compiled_folder, complete_marker
+from spark_jobs.base.sources import COMPILED_PREFIX, ENTRIES, compiled_folder, complete_marker
 
 PROGRESS = "giscope: compiling the estimators, once: {} of {}"
 MAX_UNUSED_S = 30 * 86400

@@ -15,9 +15,9 @@ from multiprocessing import connection, get_context, parent_process
 from threading import Thread
 from typing import TypeVar
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.engine.compiling import compile_once
 from spark_jobs.engine.memory import WORKER_KILLED, WORKER_MALLOC
-from spark_jobs.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -16,8 +16,8 @@ from datetime import datetime
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.errors import UserError, quoted_error
-from spark_jobs.query_limits import Clock, Limits, killed_error, limit_process
+from spark_jobs.base.errors import UserError, quoted_error
+from spark_jobs.queries.limits import Clock, Limits, killed_error, limit_process
 from spark_jobs.warehouse.views import duckdb_paths
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def run_query(
     """
     import duckdb
 
-    from spark_jobs.query_guard import QueryRefused, require_query
+    from spark_jobs.queries.guard import QueryRefused, require_query
 
     try:
         if not write:

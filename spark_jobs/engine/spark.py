@@ -17,8 +17,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from schemas import CATALOG_NAME
+from spark_jobs.base.errors import UserError
 from spark_jobs.engine.memory import WORKER_KILLED, WORKER_MALLOC
-from spark_jobs.errors import UserError
 
 SETTINGS = {
     "spark.app.name": "giscope",

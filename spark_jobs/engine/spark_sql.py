@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import SCHEME, in_object_store
 from spark_jobs.engine.spark import S3A, reads_object_stores
-from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import SCHEME, in_object_store
-from spark_jobs.view_sql import PUBLISHED, has_days, published_query
+from spark_jobs.queries.views import PUBLISHED, has_days, published_query
 from spark_jobs.warehouse.store import Warehouse
 
 LOCKED_VERSIONS: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()

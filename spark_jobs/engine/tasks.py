@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_jobs.base.errors import FullDiskError, UserError, in_a_line, is_of_machine
+from spark_jobs.base.extras import require
 from spark_jobs.engine import processes
 from spark_jobs.engine.memory import WORKER_KILLED, memory_error_message
-from spark_jobs.errors import FullDiskError, UserError, in_a_line, is_of_machine
-from spark_jobs.extras import require
 
 if TYPE_CHECKING:
     from rich.progress import Progress

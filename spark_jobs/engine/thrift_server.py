@@ -9,9 +9,9 @@ import os
 import sys
 import time
 
+from spark_jobs.base.places import path_of
 from spark_jobs.engine.spark import LOOPBACK, spark_session
 from spark_jobs.engine.spark_sql import register
-from spark_jobs.places import path_of
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, QUIC_FLOWS
+from spark_jobs.base.errors import UserError, in_a_line, is_of_machine, withhold
+from spark_jobs.base.places import remove_all
 from spark_jobs.capture.stamp import has_another_format
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import UserError, in_a_line, is_of_machine, withhold
-from spark_jobs.networks import Network
-from spark_jobs.places import remove_all
+from spark_jobs.settings.networks import Network
 from spark_jobs.tables.day_plan import (
     GOING_ON,
     Extension,

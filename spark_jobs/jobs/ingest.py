@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.base.errors import in_a_line
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import has_log_name
 from spark_jobs.capture.plan import CaptureFile, plan_ingest
 from spark_jobs.capture.removal_filter import RemovalFilter
 from spark_jobs.engine.tasks import Failure, by_spark, run_tasks
-from spark_jobs.errors import in_a_line
 from spark_jobs.jobs.leases import update_leases
 from spark_jobs.jobs.publish_capture import (
     CaptureOutcome,
@@ -24,8 +24,8 @@ from spark_jobs.jobs.publish_capture import (
     report_if_replaced,
 )
 from spark_jobs.jobs.publish_network import keys_with_secret, publish_network
-from spark_jobs.networks import Network
 from spark_jobs.removal.exclusions import load_exclusions
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse

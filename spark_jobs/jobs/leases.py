@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
+from spark_jobs.base.errors import withhold
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import withhold
-from spark_jobs.networks import Network
 from spark_jobs.removal.exclusions import load_exclusions
+from spark_jobs.settings.networks import Network
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.files import Written

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schemas import FLOWS, NETWORKS, QUALITY, Table
+from spark_jobs.base.sources import version
 from spark_jobs.engine.memory import release_freed_memory
 from spark_jobs.engine.tasks import Failure, parallel_tasks, run_tasks, threads_per_task
 from spark_jobs.figures.mart_sql import mart_query, view_statements
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS
-from spark_jobs.sources import version
 from spark_jobs.tables.mart_rows import INPUTS, Day, failure_rows, mart_rows
 from spark_jobs.warehouse.facts import DayFacts, MadeFacts
 from spark_jobs.warehouse.files import Written

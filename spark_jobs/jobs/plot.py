@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_jobs.base.errors import WITHHELD, UserError, withheld, withheld_lines, withhold
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import WITHHELD, UserError, withheld, withheld_lines, withhold
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.report.build import fingerprint_inputs, write_page
 from spark_jobs.tables.day_plan import item_of_user

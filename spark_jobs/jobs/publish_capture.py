@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas import PACKETS
+from spark_jobs.base.errors import FullDiskError, in_a_line
 from spark_jobs.capture.duplicate_captures import (
     CapturePackets,
     DuplicateCaptureError,
@@ -16,7 +17,6 @@ from spark_jobs.capture.duplicate_captures import (
 from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.ingest_log import restage_log_row, stage_log_row
 from spark_jobs.capture.plan import CaptureFile
-from spark_jobs.errors import FullDiskError, in_a_line
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse

@@ -3,9 +3,9 @@
 import pyarrow as pa
 
 from schemas import NETWORKS
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
-from spark_jobs.errors import UserError
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts, NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from schemas import FLOWS, PACKETS, QUALITY
 from schemas.quality import FAILED
+from spark_jobs.base.errors import WITHHELD, UserError, withheld
 from spark_jobs.capture.files import capture_day
-from spark_jobs.errors import WITHHELD, UserError, withheld
-from spark_jobs.networks import Network
 from spark_jobs.quality.checks import Check, evaluate
 from spark_jobs.quality.measure import measure
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, MadeFacts, QualityFacts
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 from spark_jobs.warehouse.units import PublishedUnit, Unit

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-from spark_jobs.errors import withheld, withhold
+from spark_jobs.base.errors import withheld, withhold
+from spark_jobs.base.places import remove_all
 from spark_jobs.figures.names import PLOTS
 from spark_jobs.figures.tables import SHOWN
 from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import update_leases
-from spark_jobs.networks import Network
-from spark_jobs.places import remove_all
 from spark_jobs.report.build import REPORT, bring_up_to_date, fingerprint_inputs
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
 

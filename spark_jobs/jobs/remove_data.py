@@ -27,14 +27,14 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from schemas import INGEST_LOG, Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
 from spark_jobs.jobs.refresh import refresh, refresh_pages
-from spark_jobs.networks import Network
 from spark_jobs.removal.exclusions import forgotten_unit, require_secret
 from spark_jobs.removal.find_users import find_users
 from spark_jobs.removal.old_days import Limit, purge_days, tables_with_old_days
 from spark_jobs.removal.rewrite import remove_users
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import RemovalFacts
 from spark_jobs.warehouse.store import Change, Warehouse
 from spark_jobs.warehouse.units import Unit

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from schemas import MAX_OPTIONS_CUT_SHARE
-from spark_jobs.networks import QualityLimits
+from spark_jobs.settings.networks import QualityLimits
 
 MIN_RADIO_RTT_S = 0.003
 """Minimum RTT over a radio link.

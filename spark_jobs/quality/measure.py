@@ -16,8 +16,8 @@ from schemas import (
     UNREAD_REASONS,
 )
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.networks import Network
 from spark_jobs.quality.checks import MAX_HOST_PORTS, MAX_HOST_TTLS, MIN_RADIO_RTT_S, Row
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
 SQL = Path(__file__).with_name("quality.sql")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from schemas import ACCOUNTING, APPLICATION_LOG, PACKETS
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
     KEY_COLUMNS,
@@ -18,7 +19,6 @@ from spark_jobs.capture.removal_filter import (
     RemovedSpan,
 )
 from spark_jobs.capture.users import PLAIN, make_secret, secret, secret_check
-from spark_jobs.errors import UserError
 from spark_jobs.warehouse.facts import ForgottenFacts, NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LEASES, Table
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import in_object_store
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
     KEY_COLUMNS,
@@ -25,11 +27,8 @@ from spark_jobs.capture.removal_filter import (
 )
 from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias, without_vlan
-from spark_jobs.errors import UserError
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.figures.tables import EXAMPLES, TABLES
-from spark_jobs.networks import Network
-from spark_jobs.places import in_object_store
 from spark_jobs.removal.exclusions import (
     CAPTURE_TABLES,
     columns_with_users,
@@ -39,6 +38,7 @@ from spark_jobs.removal.exclusions import (
     with_spans,
 )
 from spark_jobs.removal.search import Scope, SearchReport, search_names
+from spark_jobs.settings.networks import Network
 from spark_jobs.users.subscribers import lease_spans
 from spark_jobs.warehouse.facts import ForgottenFacts
 from spark_jobs.warehouse.files import read_rows

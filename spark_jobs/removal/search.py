@@ -33,12 +33,12 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import ObjectPath, path_of
 from spark_jobs.capture.removal_filter import OWN_COLUMNS
 from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PSEUDONYM
-from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import ObjectPath, path_of
 from spark_jobs.warehouse.files import open_parquet
 from spark_jobs.warehouse.targets import network_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas import INGEST_LOG, NETWORKS, QUALITY
-from spark_jobs.errors import UserError, withheld_lines
+from spark_jobs.base.errors import UserError, withheld_lines
+from spark_jobs.base.sources import version
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
-from spark_jobs.sources import version
 from spark_jobs.warehouse.disk import replacing
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 

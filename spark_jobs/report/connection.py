@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import FLOWS, LOSSES, RETRANSMISSIONS, RTO_VALUES, RTT_SAMPLES, STALLS, Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import files_query
 

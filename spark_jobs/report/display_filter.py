@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 
 WORD = re.compile(r"&&|==|[()]|[^\s()&=]+|\S")
 END = "its end"

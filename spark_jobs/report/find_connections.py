@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import FLOWS, LEASES, NETWORKS
+from spark_jobs.base.errors import UserError, printable
 from spark_jobs.capture.address_text import format_address, parse_address
 from spark_jobs.capture.users import PLAIN, VLAN_MARK, UserKeys, user_keys
-from spark_jobs.errors import UserError, printable
 from spark_jobs.figures.examples.sentences import counted
-from spark_jobs.networks import Network
 from spark_jobs.report.display_filter import Condition, parse_filter, port_number
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import NetworkFacts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

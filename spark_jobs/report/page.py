@@ -10,7 +10,7 @@ import plotly.io as pio
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from spark_jobs.errors import WITHHELD, in_a_line, withhold
+from spark_jobs.base.errors import WITHHELD, in_a_line, withhold
 from spark_jobs.figures import parts
 from spark_jobs.figures.captures.page import sections as captures
 from spark_jobs.figures.metrics.compare import Subset

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from schemas import FLOWS
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.format import NOT_MEASURED
 from spark_jobs.figures.page_elements import TEMPLATE, NumberTable
 from spark_jobs.report.connection import Connection

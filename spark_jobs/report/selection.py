@@ -6,7 +6,7 @@ from itertools import cycle
 from pathlib import Path
 
 from schemas import NETWORKS, QUALITY, Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.names import NETWORK_COLOURS
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.tables import SHOWN, TABLES

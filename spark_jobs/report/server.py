@@ -24,10 +24,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
-from spark_jobs.errors import UserError, withheld_lines
+from spark_jobs.base.errors import UserError, withheld_lines
 from spark_jobs.figures.connection_links import CONNECTIONS
-from spark_jobs.networks import Network
 from spark_jobs.report.build import REPORT_TABLES, fingerprint_inputs
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:

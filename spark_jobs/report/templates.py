@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs_version
 
-from spark_jobs.sources import giscope_version
+from spark_jobs.base.sources import giscope_version
 
 
 @cache

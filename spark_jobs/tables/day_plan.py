@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import APPLICATION_LOG, DAILY_TABLES, FLOWS, LEASES, PACKETS, Table
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import has_secret, user_partition, without_vlan
-from spark_jobs.errors import UserError
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.users.subscribers import with_homes

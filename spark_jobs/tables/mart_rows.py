@@ -26,8 +26,8 @@ from schemas import (
     Table,
 )
 from schemas.quality import FAILED
+from spark_jobs.base.errors import WITHHELD, in_a_line, withhold
 from spark_jobs.engine.memory import memory_error_message
-from spark_jobs.errors import WITHHELD, in_a_line, withhold
 from spark_jobs.figures.mart_sql import CACHED_VIEWS, SMALL_VIEWS, mart_query, view_statements
 from spark_jobs.figures.suppressed_groups.suppression import without_small_groups
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 
 
 class Settings(NamedTuple):

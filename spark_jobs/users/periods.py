@@ -13,7 +13,7 @@ import pyarrow as pa
 from schemas import Table
 from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import UserKeys, secret
-from spark_jobs.networks import KeyPeriod, Network, period_of
+from spark_jobs.settings.networks import KeyPeriod, Network, period_of
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.targets import day_text
 

@@ -45,7 +45,7 @@ from sqlalchemy import (
 )
 
 from schemas import CATALOG_NAME
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.warehouse.catalog_tables import (
     FILES,
     ICEBERG_TABLES,

@@ -32,10 +32,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from schemas import CATALOG_NAME
-from spark_jobs.errors import UserError
-from spark_jobs.extras import require
-from spark_jobs.places import in_object_store
-from spark_jobs.secret_files import secret_of
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.extras import require
+from spark_jobs.base.places import in_object_store
+from spark_jobs.base.secret_files import secret_of
 from spark_jobs.warehouse.catalog_tables import (
     FENCES,
     FORMAT,

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import xxhash
 
-from spark_jobs.errors import FullDiskError, UserError
-from spark_jobs.places import NOT_REGULAR, in_object_store, is_irregular
+from spark_jobs.base.errors import FullDiskError, UserError
+from spark_jobs.base.places import NOT_REGULAR, in_object_store, is_irregular
 
 CHANGE_BYTES = 1 << 17
 """The bytes that publishing needs beside the files: pages of the catalog, and its journal."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from spark_jobs.networks import KeyPeriod
+from spark_jobs.settings.networks import KeyPeriod
 from spark_jobs.warehouse.files import to_datetime
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 

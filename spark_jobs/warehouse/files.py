@@ -16,7 +16,7 @@ import xxhash
 
 from schemas import Table
 from schemas.arrow_types import ARROW_TYPES
-from spark_jobs.places import in_object_store
+from spark_jobs.base.places import in_object_store
 from spark_jobs.warehouse.targets import stored_form
 from spark_jobs.warehouse.units import Content, content_of
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from spark_jobs.errors import UserError
-from spark_jobs.places import remove_all
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import remove_all
 from spark_jobs.warehouse.catalog import UnitCatalog
 from spark_jobs.warehouse.facts import HistoryHorizon
 from spark_jobs.warehouse.files import microseconds, to_datetime

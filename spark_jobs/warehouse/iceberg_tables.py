@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas import NETWORKS
+from spark_jobs.base.places import path_of, remove_all
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import path_of, remove_all
 from spark_jobs.warehouse.catalog import FileChanges, MetadataChange, UnitCatalog
 from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.units import Unit, fingerprint

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, select
 
-from spark_jobs.errors import UserError
-from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
-from spark_jobs.sources import giscope_version
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import ConflictError, in_object_store, write_if_unchanged
+from spark_jobs.base.sources import giscope_version
 from spark_jobs.warehouse.catalog_tables import FILES, FORMAT, IDENTITIES, UNITS
 from spark_jobs.warehouse.database import CATALOG_VARIABLE, Database
 from spark_jobs.warehouse.disk import sync

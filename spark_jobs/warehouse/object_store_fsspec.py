@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from fsspec import AbstractFileSystem
 
-from spark_jobs.places import SCHEME, ObjectPath, Status
+from spark_jobs.base.places import SCHEME, ObjectPath, Status
 
 
 class ObjectStores(AbstractFileSystem):

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 
-from spark_jobs.places import path_of
+from spark_jobs.base.places import path_of
 
 
 class PathFile(InputFile, OutputFile):

@@ -14,7 +14,7 @@ from typing import IO
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.places import in_object_store, remove_all
+from spark_jobs.base.places import in_object_store, remove_all
 from spark_jobs.warehouse.disk import CHANGE_BYTES, file_name, report_full_disk
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 from spark_jobs.warehouse.targets import Partition

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import IO, cast
 
-from spark_jobs.errors import UserError
-from spark_jobs.places import (
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import (
     ConflictError,
     ObjectPath,
     in_object_store,

@@ -45,10 +45,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from schemas import Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import in_object_store, remove_all
+from spark_jobs.base.sources import version
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import in_object_store, remove_all
-from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans
 from spark_jobs.warehouse.catalog import (
     MERGED,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 GRACE_TIME = timedelta(days=5)
 """The default time for which superseded files stay: Iceberg's own max-snapshot-age."""
-VIEW_SOURCES = ("schemas", "spark_jobs/view_sql.py", "spark_jobs/warehouse")
+VIEW_SOURCES = ("schemas", "spark_jobs/queries/views.py", "spark_jobs/warehouse")
 """The source code that the views depend on; a change there rebuilds the views."""
 
 

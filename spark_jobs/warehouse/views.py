@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from schemas import PARTITION_COLUMNS, Table
 from schemas.arrow_types import ARROW_TYPES
-from spark_jobs import view_sql
-from spark_jobs.errors import FullDiskError, UserError, quoted_error
-from spark_jobs.places import in_object_store
-from spark_jobs.sources import cache_folder
-from spark_jobs.view_sql import (
+from spark_jobs.base.errors import FullDiskError, UserError, quoted_error
+from spark_jobs.base.places import in_object_store
+from spark_jobs.base.sources import cache_folder
+from spark_jobs.queries import views as view_sql
+from spark_jobs.queries.views import (
     CHECKS,
     PUBLISHED,
     Column,
@@ -94,7 +94,7 @@ def create_views(
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
-    """Write a DuckDB database with the tables' views, and their description (view_sql.py).
+    """Write a DuckDB database with the tables' views, and their description (queries/views.py).
 
     Raises UserError or OSError if the disk is full.
     """

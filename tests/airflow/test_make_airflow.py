@@ -22,7 +22,7 @@ from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT, Demo
 from playwright.sync_api import Browser, Page, expect
 
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.airflow_program import AIRFLOW, STEPS, rows
 from tests.helpers.listening import Seen, watched

@@ -10,7 +10,7 @@ import zlib
 import pytest
 import zstandard
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from tests.helpers.bad_input import (
     BLOCKS,
     FORMATS,

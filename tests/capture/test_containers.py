@@ -10,8 +10,8 @@ import pytest
 import zstandard
 from conftest import CAPTURES
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import reader, stream
-from spark_jobs.errors import UserError
 from tests.helpers.capture_files import (
     NOON,
     Frame,

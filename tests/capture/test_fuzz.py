@@ -7,7 +7,7 @@ from conftest import PUBLIC_CAPTURES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from tests.helpers.bad_input import (
     BLOCKS,
     PCAP,

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import reader
-from spark_jobs.errors import UserError
 from tests.helpers.bad_input import (
     BLOCKS,
     FORMATS,

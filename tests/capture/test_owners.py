@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.capture.address_text import format_address, parse_address
 from spark_jobs.capture.addresses import split_halves
 from spark_jobs.capture.network_lookup import NO_NETWORK, NetworkLookup
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 from tests.helpers.embedded_addresses import FAR_USER, embedded, teredo
 
 OWN, FAR = "10.64.0.0/14", "203.0.113.0/24"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.base.places import NOT_REGULAR
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.plan import Plan, plan_ingest
 from spark_jobs.capture.stamp import stamp
-from spark_jobs.places import NOT_REGULAR
 from spark_jobs.warehouse.facts import CaptureFacts
 
 

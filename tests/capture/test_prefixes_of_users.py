@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable, split_halves, subscriber_prefixes
 from spark_jobs.capture.users import AddressPools, UserKeys
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 from tests.helpers.subscribers_found import SECRET
 
 POOL, ELSEWHERE = "2001:db8:64::/48", "2001:db8:ffff::1"

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.zeek import MONITOR_LOG, PACKET_LOG, Log
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import FrontEnd, untrusted, zeek_kinds, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
@@ -23,9 +24,8 @@ from spark_jobs.capture.operator_logs import read_operator_log
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_kinds import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from tests.helpers.capture_files import pcap, pcapng, timed
 from tests.helpers.damage import damaged
 from tests.helpers.hostile_texts import HOSTILE, KINDS, PACKET, ROWS, TEXTS, in_json, in_tsv

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.packets import QUIC
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
@@ -21,7 +22,6 @@ from spark_jobs.capture.front_end import choose_front_end, subscribers_script
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
 from tests.helpers.user_names import keys_of
 from tests.helpers.zeek_logs import NAMES, log, minimal_rows, site_log

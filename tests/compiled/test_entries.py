@@ -8,8 +8,8 @@ from importlib import import_module
 
 from conftest import ROOT
 
+from spark_jobs.base.sources import ENTRIES
 from spark_jobs.compiled.entries import compile_entry, type_from_json, type_to_json
-from spark_jobs.sources import ENTRIES
 from tests.helpers.child_processes import printed_together
 
 LINES = ENTRIES.read_text().splitlines()

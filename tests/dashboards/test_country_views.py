@@ -13,8 +13,8 @@ import pytest
 
 from infra.superset.country_views import FOLDERS_FILE, country_views_folder
 from schemas import LINKS, PARTITION_COLUMNS
-from spark_jobs.errors import UserError
-from spark_jobs.view_sql import (
+from spark_jobs.base.errors import UserError
+from spark_jobs.queries.views import (
     DESCRIPTION,
     create_views,
     folders,

@@ -7,7 +7,7 @@ import pytest
 
 from infra.superset.query_plans import statement_of_plan, steps_of_plan
 from spark_jobs.dashboards.assets import assets
-from spark_jobs.query_guard import QueryRefused, require_query
+from spark_jobs.queries.guard import QueryRefused, require_query
 from spark_jobs.warehouse.store import Warehouse
 
 QUERIES = (

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
+from spark_jobs.base.sources import ENTRIES, compiled_folder, complete_marker
 from spark_jobs.engine import compiling
-from spark_jobs.sources import ENTRIES, compiled_folder, complete_marker
 
 PROGRAM = (
     "import numpy as np\n"

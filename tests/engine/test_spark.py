@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from schemas import CATALOG_NAME
+from spark_jobs.base.errors import UserError
 from spark_jobs.engine.spark import ICEBERG, iceberg_settings
-from spark_jobs.errors import UserError
 
 STARTED = """
 import json, sys
 from schemas import CATALOG_NAME
 from spark_jobs.engine.spark import spark_session
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 settings, *queries = json.loads(sys.argv[1])
 try:
     spark = spark_session(settings)

@@ -14,8 +14,8 @@ import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ask, contents
 
 from schemas import INGEST_LOG, NETWORKS, Table
+from spark_jobs.base.places import path_of
 from spark_jobs.figures.tables import MARTS, TABLES
-from spark_jobs.places import path_of
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.object_store import new_bucket, object_store
 from tests.helpers.spark_programs import SPARK, WAIT_S, free_port

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.engine import processes, tasks
 from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import MARTS, TABLES
 from spark_jobs.warehouse.store import Warehouse
 
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 RUN_ALL = """
 import json, sys
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 for command in json.loads(sys.argv[1]):
     main(command)
 """
@@ -101,9 +101,9 @@ def test_a_killed_process_stops_no_other_task():
 
 FAILS_BY_SPARK = """
 import os, signal
-from spark_jobs.cli import app, main
+from spark_jobs.commands.cli import app, main
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 def mistake(item):
     if item > 0:
         return item

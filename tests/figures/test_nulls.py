@@ -11,8 +11,8 @@ import pytest
 from conftest import DAY, ask
 
 from schemas import Column, Table
+from spark_jobs.base.errors import WITHHELD, withheld_lines
 from spark_jobs.dashboards.example_queries import example_queries
-from spark_jobs.errors import WITHHELD, withheld_lines
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.publish_network import publish_network

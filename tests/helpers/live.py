@@ -18,7 +18,7 @@ from scapy.layers.l2 import ARP, Ether
 
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.jobs.publish_capture import CaptureOutcome
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers import zeek_program
 from tests.helpers.capture_files import Frame, pcap

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.reader import ReadStats, read_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 
 AVRO_MARK_BYTES = 16
 """The marker after an Avro file's header and after each block, which is raw deflate."""

@@ -8,7 +8,7 @@ from conftest import PUBLIC_CAPTURES
 
 from schemas import PACKETS
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.tables.settings import Settings
 from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.users.packets import Span, read_packets

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spark_jobs.capture.users import AddressPools, UserKeys
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 
 EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
 

@@ -12,7 +12,7 @@ import spark_jobs.jobs.leases as leases_job
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.capture.users import user_keys, without_vlan
 from spark_jobs.jobs import quality
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.accounting_messages import HOUR, START, STOP, UPDATE, message, put
 from tests.helpers.capture_files import Frame, pcap

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, DAY, GISCOPE, NETWORKS_FILE, ROOT
 
-from spark_jobs import cli
+from spark_jobs.commands import cli
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts
 from spark_jobs.jobs.publish_capture import CaptureOutcome
@@ -224,7 +224,7 @@ def test_command_ends_silently_when_its_reader_has_closed_the_pipe(command, tmp_
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-c", "from spark_jobs.cli import main; main()", *command],
+        [sys.executable, "-c", "from spark_jobs.commands.cli import main; main()", *command],
         stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={**environment, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
@@ -414,7 +414,7 @@ def test_commands_without_a_warehouse_import_next_to_nothing(command, by_typer, 
     by_typer: typer itself imports Pydantic for the value of an option or argument.
     """
     others = {"duckdb", "numpy", "pyarrow", "pydantic", "rich", "sqlalchemy", "xxhash"}
-    others |= {"spark_jobs.networks", "spark_jobs.warehouse"}
+    others |= {"spark_jobs.settings.networks", "spark_jobs.warehouse"}
     assert others & imported_modules(command, tmp_path) == by_typer
 
 

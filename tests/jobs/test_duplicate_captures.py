@@ -16,7 +16,7 @@ import spark_jobs.jobs.ingest as job
 from schemas import PACKETS
 from spark_jobs.capture import packet_sample
 from spark_jobs.jobs import publish_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap, pcap_header, pcap_record, pcapng
 from tests.programs.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges

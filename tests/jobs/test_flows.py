@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, TCP, UDP
 import spark_jobs.jobs.flows as job
 from schemas import FLOWS
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.tables import day_plan, day_tables
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap

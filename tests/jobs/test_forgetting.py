@@ -30,17 +30,17 @@ from scapy.layers.inet import IP, TCP
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import PACKETS
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import UserKeys, user_keys
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
-from spark_jobs.networks import Subscribers, load_networks
 from spark_jobs.removal import search
 from spark_jobs.removal.find_users import search_for_users
 from spark_jobs.removal.search import CATALOG as IN_CATALOG
 from spark_jobs.removal.search import Name, search_names
+from spark_jobs.settings.networks import Subscribers, load_networks
 from spark_jobs.warehouse.catalog import UnitCatalog
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.path_io import PathFile
@@ -353,7 +353,7 @@ def interrupt_at_change(patch, at: int) -> list[int]:
 
 
 def removal_of_files():
-    from spark_jobs.places import remove_all
+    from spark_jobs.base.places import remove_all
 
     return remove_all
 

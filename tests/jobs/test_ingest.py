@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, TCP
 
 from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.jobs.ingest import ingest, ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from tests.helpers.capture_files import Frame, pcap
 
 US = 1_000_000

@@ -18,11 +18,11 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import SECRET_VARIABLE, packed_keys, user_keys
-from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
-from spark_jobs.networks import Network, load_networks, period_of
+from spark_jobs.settings.networks import Network, load_networks, period_of
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.users.periods import NAME_COLUMNS
 from spark_jobs.warehouse.files import read_rows

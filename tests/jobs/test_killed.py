@@ -23,7 +23,7 @@ JOB = """
 import sys
 from pathlib import Path
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 network = load_networks(Path(sys.argv[1]))["bb-gprs"]
 print("ready", flush=True)
@@ -70,7 +70,7 @@ def test_killed_ingest_leaves_the_old_or_the_new_packets(tmp_path, networks, aft
 
 COUNTED_RUN = """
 import os, signal, sys
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 root, last = sys.argv[1], int(sys.argv[2])
 seen = 0
 def count(event, arguments):

@@ -21,7 +21,7 @@ from spark_jobs.capture.users import SECRET_VARIABLE
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.jobs import flows, quality, remove_data
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network, Retention
+from spark_jobs.settings.networks import Network, Retention
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import stem
 from tests.helpers.capture_files import Frame, pcap

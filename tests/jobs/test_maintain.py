@@ -13,12 +13,12 @@ from conftest import NETWORKS_FILE, NOON, ask, count
 from pyiceberg.catalog import load_catalog
 
 from schemas import INGEST_LOG, PACKETS
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import duplicate_captures
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest, ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG

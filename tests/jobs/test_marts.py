@@ -10,7 +10,7 @@ from schemas import (
     RTO_VALUES,
     SKIP_REASONS,
 )
-from spark_jobs import errors
+from spark_jobs.base import errors
 from spark_jobs.capture.decode import COUNTED_REASONS
 from spark_jobs.figures import FOLDER
 from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP

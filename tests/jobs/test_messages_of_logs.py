@@ -11,7 +11,7 @@ from conftest import NETWORKS_FILE, ask
 
 from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.hostile_texts import HOSTILE, KINDS, ROWS, in_json, in_tsv
 

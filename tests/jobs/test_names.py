@@ -10,8 +10,8 @@ import duckdb
 import pytest
 from conftest import NETWORKS_FILE, ask, count
 
-from spark_jobs import cli
 from spark_jobs.capture.files import capture_name
+from spark_jobs.commands import cli
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
@@ -44,7 +44,7 @@ def capture(path: Path, packets: int = 2, when: int = NOON) -> Path:
 @pytest.fixture
 def giscope(capfd, monkeypatch, in_this_process):
     """Run a command in this process: its exit status, and the lines printed to either stream."""
-    monkeypatch.setattr("spark_jobs.text_grid.PIPE_WIDTH", 500)
+    monkeypatch.setattr("spark_jobs.commands.text_grid.PIPE_WIDTH", 500)
 
     def run(*args: object) -> tuple[int, list[str], list[str]]:
         status = 0

@@ -22,7 +22,7 @@ from tests.programs.many_days import write_captures
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""
 import json, sys
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 main(sys.argv[1:])
 print(json.dumps([name for name in {MAKERS} if name in sys.modules]))
 """

@@ -29,8 +29,9 @@ from conftest import run_in_this_process as without_processes
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from spark_jobs import cli, places
-from spark_jobs.networks import Network, QualityLimits, Retention
+from spark_jobs.base import places
+from spark_jobs.commands import cli
+from spark_jobs.settings.networks import Network, QualityLimits, Retention
 from tests.helpers.command import giscope
 
 COMMANDS = typer.main.get_command(cli.app).commands

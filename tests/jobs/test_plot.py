@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import DAY, ask
 
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.jobs.plot import bring_up_to_date
 from spark_jobs.report.build import REPORT

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import NETWORKS_FILE, ask, contents
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture import users
 from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
@@ -20,9 +21,8 @@ from spark_jobs.capture.users import (
     packed_keys,
     user_keys,
 )
-from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.command import giscope as run
 from tests.helpers.subscribers_found import OTHER, SECRET, Finder, parts_of, subscribers

@@ -11,14 +11,14 @@ from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS, ask
 from scapy.layers.inet import IP
 
 from schemas import FLOWS, INGEST_LOG, QUALITY
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.jobs import quality
 from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.networks import QualityLimits, load_networks
 from spark_jobs.quality.checks import evaluate
+from spark_jobs.settings.networks import QualityLimits, load_networks
 from spark_jobs.tables.flows import RATES as RATES_OF_TRANSFERS
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.made_up import flow, publish

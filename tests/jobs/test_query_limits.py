@@ -16,8 +16,8 @@ import psutil
 import pytest
 from conftest import GISCOPE
 
-from spark_jobs.errors import UserError
-from spark_jobs.query_limits import DISK_BYTES_PER_MEMORY_BYTE, MEMORY, SQL_SECONDS, Limits
+from spark_jobs.base.errors import UserError
+from spark_jobs.queries.limits import DISK_BYTES_PER_MEMORY_BYTE, MEMORY, SQL_SECONDS, Limits
 
 MIB = 2**20
 CROSS_JOIN = "range(10000000) a(i), range(10000000) b(j)"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT, ask
 
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
 COMMANDS = """
 import contextlib, json, sys, tempfile
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 answers = []
 for command in json.loads(sys.argv[1]):
     status, said = 0, tempfile.TemporaryFile("w+")  # a fork writes to it, too

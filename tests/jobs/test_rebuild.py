@@ -8,8 +8,8 @@ import pytest
 from conftest import NETWORKS_FILE, ask, contents
 
 from schemas import FLOWS, INGEST_LOG, PACKETS
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.rebuild import rebuild

@@ -15,8 +15,8 @@ from schemas import DAILY_TABLES, PACKETS, RTO_VALUES
 from spark_jobs.figures.tables import MARTS, RETENTION_GROUPS, SINGLE_CONNECTIONS, TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
-from spark_jobs.networks import Retention
 from spark_jobs.removal import rewrite
+from spark_jobs.settings.networks import Retention
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.accounting_messages import HOUR, START, STOP, message, put

@@ -21,7 +21,7 @@ from scapy.layers.inet import TCP
 from scapy.layers.inet6 import IPv6
 
 from spark_jobs.capture.users import SECRET_VARIABLE
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import pcap, timed
 from tests.helpers.listening import Seen, watched
@@ -44,7 +44,7 @@ REST = (
 )  # fmt: skip
 JOBS = """
 import sys
-from spark_jobs import cli
+from spark_jobs.commands import cli
 from spark_jobs.engine import spark
 spark.SETTINGS |= {
     "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.log.level": "INFO",

@@ -53,7 +53,7 @@ WORKER = """
 import json, resource, sys, time
 from pathlib import Path
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 networks, folder, warm, capture = map(Path, sys.argv[1:])
 network = load_networks(networks)["aa-gprs"]

@@ -8,7 +8,7 @@ from conftest import CAPTURES, ask
 
 from spark_jobs.capture.subscribers_hint import _likely_prefix
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Subscribers
+from spark_jobs.settings.networks import Subscribers
 from spark_jobs.warehouse.store import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/off-peak.pcap.zst"

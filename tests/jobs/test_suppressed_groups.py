@@ -22,8 +22,8 @@ from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.networks import Network
 from spark_jobs.report.build import REPORT, bring_up_to_date, write_report
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
 FEWEST = 20

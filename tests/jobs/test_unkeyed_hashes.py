@@ -15,15 +15,15 @@ import pytest
 import xxhash
 from conftest import NOON, ask
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
-from spark_jobs.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.refresh import refresh
 from spark_jobs.jobs.remove_data import forget
-from spark_jobs.networks import Network, load_networks
 from spark_jobs.removal.exclusions import forgotten_unit
+from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import pcap
 from tests.helpers.far_subscribers import A4, B4, FILE, SERVER4, frames

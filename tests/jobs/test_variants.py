@@ -14,10 +14,10 @@ import zstandard
 from conftest import NETWORKS_FILE, ask, count
 from scapy.layers.inet import IP, TCP
 
-from spark_jobs import cli
 from spark_jobs.capture import FrontEnd, capture_variants, files
+from spark_jobs.commands import cli
 from spark_jobs.jobs import ingest as job
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import NOON, Frame, pcap
 from tests.helpers.zeek_logs import log
@@ -61,7 +61,7 @@ STATES = {
 @pytest.fixture
 def giscope(capfd, monkeypatch):
     """Run a command in this process: its exit status, and its lines on stderr."""
-    monkeypatch.setattr("spark_jobs.text_grid.PIPE_WIDTH", 500)
+    monkeypatch.setattr("spark_jobs.commands.text_grid.PIPE_WIDTH", 500)
 
     def run(*args: object) -> tuple[int, list[str]]:
         status = 0
@@ -98,7 +98,7 @@ def packets_only(tmp_path, monkeypatch) -> None:
     for step in ("flows.bring_up_to_date", "marts.update_marts"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
-    monkeypatch.setattr("spark_jobs.cli_summary.table1_summary", lambda _: "")
+    monkeypatch.setattr("spark_jobs.commands.summary.table1_summary", lambda _: "")
     monkeypatch.setattr("spark_jobs.jobs.refresh.write_pages", lambda _: tmp_path)
 
 

@@ -27,7 +27,7 @@ from schemas import (
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.quality import check
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import sql_type

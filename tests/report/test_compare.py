@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
-from spark_jobs.cli import app
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import app
 from spark_jobs.figures.metrics import compare
 from spark_jobs.figures.metrics import page as metrics_page
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset

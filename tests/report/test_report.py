@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from schemas import CHANNEL_RATES, FLOWS
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.fig07_channel_rate.page import _share_of_time
 from spark_jobs.figures.statistics import UNKNOWN
 from spark_jobs.figures.table3_clusters.clusters import pooling_reverses

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 from conftest import ask
 
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import explanation
 from spark_jobs.warehouse.store import Warehouse

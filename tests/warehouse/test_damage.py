@@ -8,7 +8,7 @@ import pytest
 from conftest import NETWORKS_FILE, ask
 
 from schemas import FLOWS, PACKETS, Table
-from spark_jobs.cli import main
+from spark_jobs.commands.cli import main
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.store import Warehouse
 

@@ -17,10 +17,10 @@ from conftest import NETWORKS_FILE, ROOT
 from pyiceberg.catalog import load_catalog
 
 from schemas import NETWORKS
-from spark_jobs import places
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
-from spark_jobs.places import tag_of, write_if_unchanged
+from spark_jobs.base import places
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.places import tag_of, write_if_unchanged
+from spark_jobs.commands.cli import main
 from spark_jobs.warehouse.catalog import CatalogChange, MetadataChange
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.store import Warehouse
@@ -59,7 +59,7 @@ def test_a_released_lock_may_be_taken_again(bucket):
 
 STOPPED = """
 import sys, time
-from spark_jobs.places import path_of
+from spark_jobs.base.places import path_of
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 warehouse = Warehouse(path_of(sys.argv[1]))
@@ -125,7 +125,7 @@ def test_a_lock_lost_with_its_connection_publishes_nothing(bucket, uri):
 KILLED = """
 import os, signal, sys
 from schemas import NETWORKS
-from spark_jobs.places import path_of
+from spark_jobs.base.places import path_of
 from spark_jobs.warehouse.catalog import UnitCatalog
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

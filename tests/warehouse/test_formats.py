@@ -7,9 +7,9 @@ import pytest
 from conftest import DAY, NETWORKS_FILE, contents
 
 from schemas import FLOWS
+from spark_jobs.base.sources import giscope_version
 from spark_jobs.capture import FrontEnd, stamp
 from spark_jobs.jobs import flows as flows_job
-from spark_jobs.sources import giscope_version
 from spark_jobs.warehouse.catalog_tables import FORMAT
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.identity import MARK

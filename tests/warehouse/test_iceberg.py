@@ -14,8 +14,8 @@ from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
 
 from schemas import NETWORKS
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.catalog import File, FileChanges, UnitCatalog
 from spark_jobs.warehouse.database import CATALOG, database_of

@@ -20,7 +20,7 @@ from tests.helpers.small_warehouse import publish
 SESSION = """
 import json, sys
 from spark_jobs.engine.spark import spark_session
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 try:
     spark = spark_session(json.loads(sys.argv[1]))
 except UserError as error:

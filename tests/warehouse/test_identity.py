@@ -10,8 +10,8 @@ import pytest
 from conftest import NETWORKS_FILE
 
 from schemas import NETWORKS
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.warehouse.catalog_tables import FORMAT
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.identity import MARK, Mark

@@ -6,7 +6,7 @@ from conftest import NOON
 
 from schemas import PACKETS
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.small_captures import ingest_syns

@@ -13,10 +13,7 @@ from pyiceberg.catalog import load_catalog
 from scapy.layers.inet import IP, TCP
 
 from schemas import NETWORKS, PACKETS
-from spark_jobs.capture.users import user_keys
-from spark_jobs.cli import main
-from spark_jobs.figures.tables import TABLES
-from spark_jobs.places import (
+from spark_jobs.base.places import (
     STORE_OPTIONS,
     ConflictError,
     ObjectPath,
@@ -26,6 +23,9 @@ from spark_jobs.places import (
     tag_of,
     write_if_unchanged,
 )
+from spark_jobs.capture.users import user_keys
+from spark_jobs.commands.cli import main
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.report.build import REPORT
 from spark_jobs.warehouse import compaction, orphans
 from spark_jobs.warehouse.identity import MARK

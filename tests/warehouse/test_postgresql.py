@@ -10,8 +10,8 @@ from conftest import NETWORKS_FILE, ROOT, contents
 from pyiceberg.catalog import load_catalog
 
 from schemas import NETWORKS, PACKETS
-from spark_jobs.cli import main
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.commands.cli import main
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.identity import MARK

@@ -13,8 +13,8 @@ from spark_jobs.engine.queries import run_query
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.engine.spark_sql import register
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
-from spark_jobs.view_sql import PUBLISHED
+from spark_jobs.queries.limits import MEMORY, SUPERSET_SECONDS, Limits
+from spark_jobs.queries.views import PUBLISHED
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit

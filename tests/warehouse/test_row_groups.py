@@ -13,7 +13,7 @@ from schemas import PACKETS
 from spark_jobs.capture import columns
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.remove_data import forget
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.row_groups import (
     in_capture_order,

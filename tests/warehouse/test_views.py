@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas import LEASES, NETWORKS
+from spark_jobs.base.sources import version
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.sources import version
 from spark_jobs.warehouse.database import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
@@ -95,7 +95,7 @@ def test_views_are_made_for_a_user_without_a_home(monkeypatch):
 FILE_LIMIT = """
 import resource, sys
 from pathlib import Path
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.views import write_views
 tables = {table: [] for table in TABLES.values()}

@@ -12,7 +12,7 @@ from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
 
 from spark_jobs.capture import FrontEnd
-from spark_jobs.cli import app
+from spark_jobs.commands.cli import app
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap, timed

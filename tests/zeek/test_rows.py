@@ -19,11 +19,11 @@ from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrHopByHop
 from scapy.packet import Raw
 from scapy.utils import RawPcapReader
 
+from spark_jobs.base.errors import UserError
 from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
 from spark_jobs.capture.reader import read_capture
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.errors import UserError
 from tests.helpers.capture_files import EVERYONE, NOON, SUBSCRIBERS, Frame, pcap, table_of, timed
 from tests.helpers.layers import (
     CARRIERS,

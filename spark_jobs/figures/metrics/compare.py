@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.mart_sql import SMALL_VIEWS, view_statements
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table as Grid
 
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from tests.programs.accuracy import sensitivity, why
 from tests.programs.accuracy.lab import (
     NETWORK,

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from schemas import FLOWS, RETRANSMISSIONS, RTO_VALUES
 from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network
+from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.accuracy.lab import job_tables, stream
 

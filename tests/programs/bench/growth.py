@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spark_jobs.networks import Network, Subscribers, load_networks
+from spark_jobs.settings.networks import Network, Subscribers, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.peers import ROOT, ingest_all, make_all_flows
 from tests.programs.bench.shapes import SHAPES, write

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table as Grid
 
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.mix import CAPTURES, SHIPPED
 from tests.programs.bench.peers import ROOT, capture_given, ingest_all, make_all_flows, packets_of

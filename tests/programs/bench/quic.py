@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from spark_jobs.networks import load_networks
+from spark_jobs.settings.networks import load_networks
 from tests.programs.bench.mix import BEGIN_US, mix
 from tests.programs.bench.peers import ROOT, STEPS, capture_to_flows
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from spark_jobs.capture.users import user_partition
-from spark_jobs.networks import Network, Subscribers, load_networks
+from spark_jobs.settings.networks import Network, Subscribers, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.mix import (
     BEGIN_US,

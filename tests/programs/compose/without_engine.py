@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from spark_jobs.sources import compiled_folder
+from spark_jobs.base.sources import compiled_folder
 from tests.programs.compose.programs import output_of
 
 ROOT = Path(__file__).parents[3]

@@ -23,9 +23,9 @@ from pydantic import (
 )
 
 from schemas import Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.secret_files import read_small_file
 from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
-from spark_jobs.secret_files import read_small_file
 
 
 def _known_timezone(name: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 COMPILED_ROOMS = ("spark_jobs/compiled", "spark_jobs/capture", "spark_jobs/estimators", "schemas")
 """Packages with compiled functions, or with constants that are compiled in."""

@@ -22,7 +22,7 @@ ALL_ELSE = "everything else is done"
 """The last line of a command that has withheld something."""
 OWN_WORDS = re.compile(r"[^\"'`\d]{,300}")
 """The beginning of an unexpected error's text up to a value, which may be a subscriber's."""
-SOURCES = Path(__file__).resolve().parents[1]
+SOURCES = Path(__file__).resolve().parents[2]
 QUOTED = re.compile(r"Error: \[Errno \d+\] (.*): ['\"](.*)['\"]$", re.MULTILINE)
 """The error of a file in a Python traceback: its reason and the file."""
 LINE_BREAKING = ("Cc", "Zl", "Zp")

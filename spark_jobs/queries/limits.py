@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 
 SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60

@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spark_jobs import query_limits
+from spark_jobs.base.errors import (
+    ALL_ELSE,
+    WITHHELD,
+    UserError,
+    printable,
+    user_message,
+    withheld,
+    withheld_lines,
+)
+from spark_jobs.base.places import list_folder, path_of
 from spark_jobs.capture import FrontEnd
-from spark_jobs.cli_options import (
+from spark_jobs.commands.options import (
     AddressOption,
     FilterOption,
     FollowLinksOption,
@@ -31,17 +40,8 @@ from spark_jobs.cli_options import (
     WarehouseOption,
     day_option,
 )
-from spark_jobs.errors import (
-    ALL_ELSE,
-    WITHHELD,
-    UserError,
-    printable,
-    user_message,
-    withheld,
-    withheld_lines,
-)
 from spark_jobs.figures.names import SERVE_PORT
-from spark_jobs.places import list_folder, path_of
+from spark_jobs.queries import limits as query_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.engine.queries import Answer
     from spark_jobs.jobs.publish_capture import CaptureOutcome
-    from spark_jobs.networks import Network
+    from spark_jobs.settings.networks import Network
     from spark_jobs.warehouse.store import Warehouse
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ app = typer.Typer(
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        from spark_jobs.sources import giscope_version
+        from spark_jobs.base.sources import giscope_version
 
         typer.echo(f"giscope {giscope_version()}")
         raise typer.Exit
@@ -104,12 +104,12 @@ def run(
     Only what has changed is made again. Files that cannot be read stop no others; each gives one
     line on stderr, and the exit status is 2.
     """
-    from spark_jobs.cli_summary import table1_summary
+    from spark_jobs.commands.summary import table1_summary
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
     from spark_jobs.jobs.refresh import write_pages
-    from spark_jobs.networks import load_networks
+    from spark_jobs.settings.networks import load_networks
     from spark_jobs.warehouse.store import Warehouse
 
     store = Warehouse(warehouse)
@@ -177,7 +177,7 @@ def ingest(
     A file replaces the earlier file of the same name. If its folder is named for a day, YYYY-MM-DD,
     the folder is part of the name.
     """
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
     chosen = find_network(load_networks(networks), network, networks)
@@ -231,7 +231,7 @@ def pseudonym(
     pseudonyms.
     """
     from spark_jobs.capture.users import user_keys
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     keys = user_keys(find_network(load_networks(networks), network, networks))
     if (address is None) == (name is None):
@@ -260,7 +260,7 @@ def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
     """Print a Zeek script with a network's subscribers, for the package in zeek_scripts/."""
     from spark_jobs.capture.addresses import subscriber_prefixes
     from spark_jobs.capture.front_end import subscribers_script
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     chosen = find_network(load_networks(networks), network, networks)
     typer.echo(subscribers_script(subscriber_prefixes(chosen.prefixes)), nl=False)
@@ -284,7 +284,7 @@ def flows(
 ) -> None:
     """Make the flows of one day, or of every day whose packets have changed."""
     from spark_jobs.jobs import flows as flows_job
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
     chosen = find_network(load_networks(networks), network, networks)
@@ -326,7 +326,7 @@ def check(
     The exit status is 2 if a day is held, or if a file is missing or changed.
     """
     from spark_jobs.jobs import quality
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     networks_by_name = load_networks(networks)
     chosen = (
@@ -376,7 +376,7 @@ def release(
     """Publish a held day in spite of its checks, until its packets change."""
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     chosen = find_network(load_networks(networks), network, networks)
     store = _open_existing(warehouse)
@@ -408,7 +408,7 @@ def marts(
     """
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     known = load_networks(networks) if networks else None
     if known and networks and network:
@@ -461,7 +461,7 @@ def maintain(
     orphan files are more than a tenth of the catalog's files, it removes none, and the exit status
     is 2.
     """
-    from spark_jobs.text_grid import text_grid
+    from spark_jobs.commands.text_grid import text_grid
 
     if rebuild_catalog:
         _rebuild_catalog(warehouse)
@@ -506,9 +506,9 @@ def forget(
     name is found, if a file cannot be read, or if no user has the name.
     """
     from spark_jobs.jobs import remove_data
-    from spark_jobs.networks import find_network, load_networks
     from spark_jobs.removal.exclusions import previously_forgotten
     from spark_jobs.removal.find_users import search_for_users
+    from spark_jobs.settings.networks import find_network, load_networks
 
     known = load_networks(networks)
     chosen = find_network(known, network, networks)
@@ -562,7 +562,7 @@ def purge(
     days stay as they are.
     """
     from spark_jobs.jobs import remove_data
-    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.settings.networks import find_network, load_networks
 
     if (before is None) == (networks is None) or (networks and table):
         raise UserError("purge: give either --before (with or without --table), or --networks")
@@ -764,8 +764,8 @@ def _chosen_flows(
     networks: Path | None,
 ) -> list[int]:
     """Return the given flow_ids, or that of the connection that the options find."""
-    from spark_jobs.networks import load_networks
     from spark_jobs.report.find_connections import only_connection, search_of
+    from spark_jobs.settings.networks import load_networks
 
     if bool(flow_ids) == any(text is not None for text in texts):
         raise UserError(
@@ -846,8 +846,8 @@ def serve(
     Pages are made when the browser asks for them. Nothing is written to the warehouse, and only
     programs of the user who runs this command get an answer.
     """
-    from spark_jobs.networks import load_networks
     from spark_jobs.report.server import make_server
+    from spark_jobs.settings.networks import load_networks
 
     known = load_networks(networks) if networks else {}
     with make_server(_open_existing(warehouse), known, port) as server:
@@ -864,7 +864,7 @@ def schema(
     ] = "table",
 ) -> None:
     """Print the data dictionary: every column with its type, unit, meaning and source."""
-    from spark_jobs import dictionary
+    from spark_jobs.commands import dictionary
 
     make = dictionary.markdown if form == "markdown" else dictionary.text
     typer.echo(make(table), nl=False)
@@ -922,7 +922,7 @@ def _captures_to_ingest(
     Raises UserError if there is nothing to ingest.
     """
     from spark_jobs.capture.files import unfollowed_links_message
-    from spark_jobs.networks import find_network
+    from spark_jobs.settings.networks import find_network
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
@@ -977,7 +977,7 @@ def _ingest(
 ) -> list[CaptureOutcome]:
     """Ingest files, print the outcomes, and return those of files that gave nothing."""
     from spark_jobs.capture.users import make_secret
-    from spark_jobs.cli_summary import ingest_summary
+    from spark_jobs.commands.summary import ingest_summary
     from spark_jobs.jobs.ingest import ingest as ingest_all
 
     if any(network.needs_key for network, _ in work) and (key_file := make_secret()):

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from spark_jobs.errors import UserError
-from spark_jobs.extras import require
-from spark_jobs.secret_files import secret_of
+from spark_jobs.base.errors import UserError
+from spark_jobs.base.extras import require
+from spark_jobs.base.secret_files import secret_of
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

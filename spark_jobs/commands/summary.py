@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.commands.text_grid import text_grid
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.text_grid import text_grid
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 
 EXTRAS = {"postgres": ("psycopg",), "s3": ("obstore", "fsspec"), "spark": ("pyspark",)}
 """The packages that are imported from each extra of pyproject.toml."""

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from spark_jobs.base.places import path_of
 from spark_jobs.capture import FrontEnd
-from spark_jobs.places import path_of
 
 
 def _day(text: str) -> date:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from schemas import FROM_ZEEK_LOGS, INGEST_LOG, SKIP_REASONS, Table
-from spark_jobs.errors import UserError
+from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 
 HEADINGS = ("column", "type", "unit", "null", "meaning", "source")

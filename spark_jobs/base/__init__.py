@@ -1,0 +1,1 @@
+"""Errors, paths, secrets, versions and optional packages: what all rooms share."""

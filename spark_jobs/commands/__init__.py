@@ -1,0 +1,1 @@
+"""The command giscope, its options, and what it prints."""

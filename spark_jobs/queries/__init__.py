@@ -1,0 +1,1 @@
+"""Users' SQL: its guard, its limits, and the views that it sees."""
