@@ -188,8 +188,8 @@ CHECKS: tuple[Definition, ...] = (
      "{share} of the segments were merged into larger packets (LRO, GRO, TSO)"),
     ("options_cut_share", share("options_cut", of="tcp_packets"), None, options_finding),
     ("quic_cut_share", share("quic_cut", of="quic_begun"), None,
-     "of {share} of the QUIC connections, the set-up delay, the set-up class or zero_rtt is not "
-     "known: the capture cut their first datagrams; whole ones, of 1500 bytes, have all"),
+     "{share} of the QUIC connections lack the set-up delay, the set-up class or zero_rtt, as the "
+     "capture cut their first datagrams: whole ones, of 1500 bytes, show all three"),
     ("not_tcp_share", share("not_tcp_bytes", of="ip_bytes"), None,
      "{share} of the bytes were not TCP (QUIC, for example): they count as load of the link"),
     ("tunnel_share", share("tunnel_bytes", of="ip_bytes"), None,

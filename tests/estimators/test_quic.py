@@ -157,6 +157,8 @@ def test_server_goes_on_with_the_connection_id_of_its_retry_packet():
     found = only(script)
     assert found["rtt_access"] == pytest.approx(0.05)
     assert np.isnan(found["setup_delay"])
+    script[-1] = script[-1]._replace(length=0)  # it was cut off, too
+    assert np.isnan(only(script)["rtt_access"])
 
 
 def test_repeated_initial_gives_no_internet_rtt():

@@ -209,8 +209,10 @@ def _follow_handshake(row, state, packets, i):
     # connection ID, unless it knew it by a Retry packet or an acknowledgment.
     acknowledges = is_initial and 0 < packets.length[i] <= MAX_ACK_BYTES
     knows_server = acknowledges or (packets.has_dcid[i] and packets.dcid[i] != state.client_dcid)
-    if is_cut and state.keeps_id and not knows_server and state.perhaps_ts == NEVER:
-        state.perhaps_ts = ts
+    if is_cut and state.keeps_id and not knows_server:
+        state.answered_again |= packets.length[i] == 0  # it may be an acknowledgment
+        if state.perhaps_ts == NEVER:
+            state.perhaps_ts = ts
     if is_initial and (state.sent == 0 or not (knows_server or completes)):
         row.zero_rtt_cut |= is_cut
         if state.answer_ts == NEVER:
