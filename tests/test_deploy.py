@@ -232,7 +232,8 @@ def test_supersets_image_has_the_modules_that_its_settings_import():
         waiting += [path for path in imported if (ROOT / path).is_file() and path not in seen]
     needed = {str(path) for path in seen if path.parts[0] == "spark_jobs"}
     assert needed
-    assert copied == needed | {f"{Path(path).parent}/__init__.py" for path in needed}
+    packages = {parent for path in needed for parent in Path(path).parents if parent.name}
+    assert copied == needed | {f"{package}/__init__.py" for package in packages}
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "infra").rglob("*.sh")), ids=lambda p: p.name)
