@@ -29,8 +29,6 @@ NATs keep UDP's mappings for two to five minutes (RFC 4787, 4.3), most clients a
 timeout of half a minute (RFC 9000, 10.1).
 """
 NOBODY = np.int32(-1)
-DOWN = 1
-"""The way of downlink packets; 0: of uplink packets."""
 UPLINK, DOWNLINK, FIVE_TUPLE, PORTS = range(4)
 """Kinds of keys: a connection ID of packets in a direction; addresses and ports; ports only."""
 
@@ -117,7 +115,7 @@ def _find(packets, i, keys, owners, state):
             return owner, latest == NOBODY
     if latest != NOBODY and _may_begin(packets, i) and not state[latest].negotiates:
         if packets.scid[i]:
-            is_same = _owner(keys, owners, _cid_key(packets.scid[i], DOWN)) == latest
+            is_same = _owner(keys, owners, _cid_key(packets.scid[i], DOWNLINK)) == latest
         else:
             is_same = packets.coalesced[i] & COALESCED_CUT != 0
         if state[latest].completed or not is_same:

@@ -101,7 +101,7 @@ HANDSHAKE_STATE = np.dtype(
         ("sent_ts", "i8"),
         ("last_ts", "i8"),
         ("sent", "i8"),
-        ("lengths", "u4", (2,)),
+        ("length", "u4"),
         ("parts", "i8"),
         ("repeated", "?"),
         ("unclear", "?"),
@@ -122,8 +122,8 @@ HANDSHAKE_STATE = np.dtype(
 """A handshake in progress.
 
 sent_ts, sent: time of the first Initial that has no answer yet (µs), and number of such flights
-last_ts, lengths, parts: time of the flight's last part, lengths of its parts (B; 0: not known), and
-    number of them
+length, parts, last_ts: length of the flight's first part (B; 0: not known), number of its parts,
+    and time of the last one (µs)
 repeated: the client repeated its first flight before the server's first packet
 unclear: what looks like that may be the second part of the flight
 client_dcid, version: latest destination connection ID before that answer; version of the flight
@@ -250,12 +250,11 @@ def _add_to_flight(row, state, packets, i):
             return  # sent before the server's demand came
         state.sent, state.parts, state.version = 1, 1, packets.version[i]
         state.sent_ts = state.last_ts = ts
-        state.client_dcid, state.lengths[0] = packets.dcid[i], length
+        state.client_dcid, state.length = packets.dcid[i], length
         return
-    is_known = length > 0 and state.lengths[0] > 0
-    is_other = is_known and length != state.lengths[0]
+    is_other = length > 0 and state.length > 0 and length != state.length
     if state.parts == 1 and (ts - state.last_ts <= SAME_FLIGHT_US or is_other):
-        state.parts, state.lengths[1], state.last_ts = 2, length, ts
+        state.parts, state.last_ts = 2, ts
     elif ts - state.last_ts > SAME_FLIGHT_US:
         may_be_part = state.parts == 1 and state.sent == 1 and ts - state.sent_ts < SURE_TIMEOUT_US
         state.sent += 1
