@@ -24,10 +24,10 @@ from schemas import FROM_ZEEK_LOGS, QUIC_FLOWS, Table
 from spark_jobs.engine.processes import compile_functions
 from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
+from spark_jobs.ingest.job import ingest
+from spark_jobs.ingest.publish import CaptureOutcome
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.jobs.quality import check
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.day_plan import item_of_user

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from conftest import CAPTURES, DAY, NOON, ask
 
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.settings.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.tile import records, tile

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from conftest import ROOT, ask
 
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest_capture
 
 FOLDER = ROOT / "tests/data/ecn"
 CWR, SYN = 128, 2

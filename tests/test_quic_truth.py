@@ -19,8 +19,8 @@ import zstandard
 from conftest import ROOT
 
 from schemas import QUIC_FLOWS
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import days_with_packets
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.tables import quic_flows
 from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import read_partition

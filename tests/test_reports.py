@@ -10,8 +10,8 @@ in two VLANs, a connection of three days, marks of ECN.
 import pytest
 from conftest import REPORTS, ask
 
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.settings.networks import Network, Subscribers
 from spark_jobs.warehouse.store import Warehouse
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spark_jobs.jobs.flows import publish_flows, stale_days
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.job import ingest
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
+from tests.helpers.stale_days import stale_days
 from tests.programs.studies import buffers, options, preemption, umts
 from tests.programs.studies.__main__ import HEAD, SECTIONS
 from tests.programs.studies.warehouse import CAPTURES, connect, groups, rows

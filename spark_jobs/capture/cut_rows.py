@@ -13,7 +13,6 @@ from spark_jobs.capture.columns import (
     packet_tables,
     split_by_period,
 )
-from spark_jobs.capture.packet_sample import sampled_keys
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats
 from spark_jobs.capture.users import UserKeys
 
@@ -24,7 +23,7 @@ MAX_DATES = 400
 def cut_packets(
     runs: Iterator[PacketBatch], capture: str, partitions: int, keys: UserKeys, stats: ReadStats
 ) -> Iterator[tuple[date, pa.Table]]:
-    """Yield pieces of packets, each with its day, and add the sampled keys to the statistics."""
+    """Yield pieces of packets, each with its day."""
     days: set[int] = set()
     for run in runs:
         plausible, implausible = limit_dates(run, days, MAX_DATES)
@@ -33,7 +32,6 @@ def cut_packets(
         if len(plausible.rows):
             for period_run, keys_of_period in split_by_period(plausible, keys):
                 names = keys_of_period.names_of_all(period_run.addresses)
-                stats.sample_keys.append(sampled_keys(period_run, keys_of_period, names))
                 yield from packet_tables(period_run, capture, partitions, names)
 
 

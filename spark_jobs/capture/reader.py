@@ -64,8 +64,6 @@ class ReadStats:
     notes: list[str] = field(default_factory=list)
     counted_span_us: tuple[int, int] | None = None
     """First and last time of events that are only counted (µs), or None."""
-    sample_keys: list[np.ndarray] = field(default_factory=list)
-    """Packet keys that are in the sample (see packet_sample.py)."""
 
     def add_note(self, path: Path, line: int, text: str) -> None:
         """Add a note about a line of a text file, unless there are MAX_NOTES already."""

@@ -16,14 +16,13 @@ import typer
 
 from spark_jobs.base.errors import (
     ALL_ELSE,
-    WITHHELD,
     UserError,
     printable,
     user_message,
     withheld,
     withheld_lines,
 )
-from spark_jobs.base.places import list_folder, path_of
+from spark_jobs.base.places import path_of
 from spark_jobs.capture import FrontEnd
 from spark_jobs.commands.options import (
     AddressOption,
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from spark_jobs.engine.queries import Answer
-    from spark_jobs.jobs.publish_capture import CaptureOutcome
-    from spark_jobs.settings.networks import Network
+    from spark_jobs.ingest.files import CaptureFile
+    from spark_jobs.ingest.publish import CaptureOutcome
     from spark_jobs.warehouse.store import Warehouse
 
 app = typer.Typer(
@@ -105,10 +104,9 @@ def run(
     line on stderr, and the exit status is 2.
     """
     from spark_jobs.commands.summary import table1_summary
-    from spark_jobs.jobs import flows as flows_job
-    from spark_jobs.jobs import marts as marts_job
-    from spark_jobs.jobs import quality
-    from spark_jobs.jobs.refresh import write_pages
+    from spark_jobs.ingest.files import find_work
+    from spark_jobs.jobs.run import run as run_steps
+    from spark_jobs.report.build import REPORT
     from spark_jobs.settings.networks import load_networks
     from spark_jobs.warehouse.store import Warehouse
 
@@ -116,31 +114,24 @@ def run(
     known = load_networks(networks)
     if plain_addresses:
         known = {name: network.with_plain_addresses() for name, network in known.items()}
-    work, left_out = _captures_to_ingest(captures, known, networks, front_end, follow_links)
-
+    work = find_work(captures, known, networks, front_end, follow_links)
+    _print_notes(work.notes)
     with _one_at_a_time(store):
-        with store.update_views_once():
-            failed = _ingest(store, work, front_end)
-            refused_networks = {result.network for result in failed if result.network_refused}
-            usable = [network for network in known.values() if network.name not in refused_networks]
-            flows_job.bring_up_to_date(store, usable)
-            _print_days_of_another_format(store, usable)
-            for verdict in quality.check(store, usable):
-                for finding in verdict.findings:
-                    if finding.startswith(WITHHELD):
-                        continue  # flows_job has printed it
-                    typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
-            marts_job.update_marts(store)
-            if not store.days("marts"):
-                # Otherwise the error would say that there is nothing to show, but not why.
-                _raise_failures(failed, left_out)
-            report_file = write_pages(store)
+        _make_key(work.files)
+        outcomes = run_steps(
+            store, known.values(), work.files, front_end, _print_outcomes, _print_note
+        )
+        failed = [outcome for outcome in outcomes if outcome.error]
+        if not store.days("marts"):
+            # Otherwise the error would say that there is nothing to show, but not why.
+            _raise_failures(failed, work.errors)
         _finish_removal(store)  # now, because the run has made damaged files again
         with withheld("Table I"):
             typer.echo(table1_summary(store))
+        report_file = store.root / REPORT
         if report_file.exists():
             typer.echo(printable(f"Report: {report_file.resolve()}"))
-    _raise_failures(failed, [*left_out, *store.damaged().values()])
+    _raise_failures(failed, [*work.errors, *store.damaged().values()])
 
 
 @app.command(
@@ -177,28 +168,29 @@ def ingest(
     A file replaces the earlier file of the same name. If its folder is named for a day, YYYY-MM-DD,
     the folder is part of the name.
     """
+    from spark_jobs.ingest.files import find_named
+    from spark_jobs.ingest.job import ingest as ingest_files
     from spark_jobs.settings.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
     chosen = find_network(load_networks(networks), network, networks)
     chosen = chosen.with_plain_addresses() if plain_addresses else chosen
-    work: list[tuple[Network, Path]] = []
-    left_out: list[str] = []
-    for path in files:
-        if _is_folder(path):
-            found, errors = _files_in(path, front_end, follow_links)
-            left_out += errors
-        else:
-            found = [path]
-        work += [(chosen, file) for file in found]
-    if not work and not keep_going:
+    work = find_named(files, chosen, front_end, follow_links)
+    _print_notes(work.notes)
+    if not work.files and not keep_going:
         nothing_found = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
-        raise UserError(*(left_out or [nothing_found]))
-    failed = _ingest(Warehouse(warehouse), work, front_end)
-    reported = [result for result in failed if keep_going and result.path.exists()]
-    for line in [*(result.error or "" for result in reported), *(left_out if keep_going else ())]:
-        typer.echo(f"giscope: {printable(line)}", err=True)
-    _raise_failures([r for r in failed if r not in reported], () if keep_going else left_out)
+        raise UserError(*(work.errors or [nothing_found]))
+    _make_key(work.files)
+    outcomes = ingest_files(Warehouse(warehouse), work.files, front_end)
+    _print_outcomes(outcomes)
+    failed = [outcome for outcome in outcomes if outcome.error]
+    if keep_going:
+        failed, reported = (
+            [outcome for outcome in failed if outcome.path.exists() == exists]
+            for exists in (False, True)
+        )
+        _print_notes([*(outcome.error or "" for outcome in reported), *work.errors])
+    _raise_failures(failed, () if keep_going else work.errors)
 
 
 @app.command(
@@ -291,7 +283,7 @@ def flows(
     store = Warehouse(warehouse)
     if day is None:
         counts = flows_job.bring_up_to_date(store, [chosen])
-        _print_days_of_another_format(store, [chosen])
+        _print_notes(flows_job.lines_about_another_format(store, [chosen]))
     elif day in flows_job.days_with_packets(store, network):
         counts = flows_job.publish_flows(store, [(chosen, day)])
     else:
@@ -505,8 +497,8 @@ def forget(
     At its end the command searches the whole warehouse for the name. The exit status is 2 if the
     name is found, if a file cannot be read, or if no user has the name.
     """
+    from spark_jobs.ingest.exclusions import previously_forgotten
     from spark_jobs.jobs import remove_data
-    from spark_jobs.removal.exclusions import previously_forgotten
     from spark_jobs.removal.find_users import search_for_users
     from spark_jobs.settings.networks import find_network, load_networks
 
@@ -528,7 +520,8 @@ def forget(
 
 @app.command(
     epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets\n\n"
-    "Example: giscope purge --warehouse W --networks networks.toml"
+    "Example: giscope purge --warehouse W --networks networks.toml\n\n"
+    "Example: giscope purge --warehouse W --network aa-gprs --capture 2004-03-02/part.pcap"
 )
 def purge(
     warehouse: WarehouseOption,
@@ -555,20 +548,38 @@ def purge(
             "[default: all tables]",
         ),
     ] = None,
+    capture: Annotated[
+        str | None,
+        typer.Option(
+            "--capture",
+            metavar="NAME",
+            help="Instead of days: the capture or log of this name in ingest_log, such as a part "
+            "of another one. Remove its file, too, or the next run reads it again.",
+        ),
+    ] = None,
 ) -> None:
-    """Remove old days of tables, and superseded files of the same tables.
+    """Remove old days of tables, and superseded files of the same tables; or one capture.
 
-    Give --before, with or without --table, or --networks. Tables that were made from the removed
-    days stay as they are.
+    Give --before, with or without --table, or --networks, or --network and --capture. Tables that
+    were made from the removed days stay as they are. Those that were made from a removed capture
+    are made again by the next `giscope run`.
     """
     from spark_jobs.jobs import remove_data
     from spark_jobs.settings.networks import find_network, load_networks
 
-    if (before is None) == (networks is None) or (networks and table):
-        raise UserError("purge: give either --before (with or without --table), or --networks")
+    given = sum(option is not None for option in (before, networks, capture))
+    if given != 1 or (table and before is None) or (capture and not network):
+        raise UserError(
+            "purge: give either --before (with or without --table), or --networks, or --network "
+            "and --capture"
+        )
     store = _open_existing(warehouse)
     with _one_at_a_time(store):
         _finish_removal(store)
+        if capture and network:
+            remove_data.remove_capture(store, network, capture)
+            typer.echo(f"removed {printable(capture)}; the next giscope run makes its days again")
+            return
         if networks:
             known = load_networks(networks)
             chosen = [find_network(known, network, networks)] if network else known.values()
@@ -910,100 +921,31 @@ def _finish_removal(store: Warehouse) -> None:
         remove_data.finish_pending(store)
 
 
-def _captures_to_ingest(
-    folder: Path,
-    known: dict[str, Network],
-    networks: Path,
-    front_end: FrontEnd,
-    follow_links: bool,
-) -> tuple[list[tuple[Network, Path]], list[str]]:
-    """Return the files that `giscope run` ingests, and a line for each thing that it leaves out.
-
-    Raises UserError if there is nothing to ingest.
-    """
-    from spark_jobs.capture.files import unfollowed_links_message
-    from spark_jobs.settings.networks import find_network
-
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder")
-    contents = list_folder(folder, follow_links)
-    left_out = [unfollowed_links_message(folder, contents.links)] if contents.links else []
-    work = []
-    for network_folder in contents.folders:
-        found, errors = _files_in(network_folder, front_end, follow_links)
-        left_out += errors
-        try:
-            if found:
-                network = find_network(known, network_folder.name, networks)
-                work += [(network, path) for path in found]
-        except UserError as error:
-            left_out += error.args
-    if not work:
-        raise UserError(
-            *(
-                left_out
-                or [f"{folder}: no capture or log in a folder of it that is named as a network"]
-            )
-        )
-    return work, left_out
-
-
-def _is_folder(path: Path) -> bool:
-    """Return whether a path is a folder; it is not if its name is not valid."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def _files_in(
-    folder: Path, front_end: FrontEnd, follow_links: bool
-) -> tuple[list[Path], list[str]]:
-    """Return the files of a folder that can be ingested, and a line for each that cannot.
-
-    It also prints the kinds of logs that are left out.
-    """
-    from spark_jobs.capture.files import find_captures
-
-    found = find_captures(folder, front_end, follow_links)
-    if found.files and found.unused_logs:
-        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused_logs))}"
-        typer.echo(f"giscope: {printable(left_out)}", err=True)
-    return found.files, found.errors
-
-
-def _ingest(
-    store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
-) -> list[CaptureOutcome]:
-    """Ingest files, print the outcomes, and return those of files that gave nothing."""
+def _make_key(work: list[CaptureFile]) -> None:
+    """Make the key of the pseudonyms, if a network needs one and there is none; say so."""
     from spark_jobs.capture.users import make_secret
-    from spark_jobs.commands.summary import ingest_summary
-    from spark_jobs.jobs.ingest import ingest as ingest_all
 
     if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
-        made = f"giscope: made the key of the pseudonyms, back it up: {key_file}"
-        typer.echo(printable(made), err=True)
-    results = ingest_all(store, work, front_end)
-    for result in results:
-        for note in result.notes:
-            typer.echo(f"giscope: {printable(note)}", err=True)
-    typer.echo(ingest_summary(results))
-    return [result for result in results if result.error]
+        _print_note(f"made the key of the pseudonyms, back it up: {key_file}")
 
 
-def _print_days_of_another_format(store: Warehouse, networks: Iterable[Network]) -> None:
-    """Print a line for each network with days that stay as an earlier format made them."""
-    from spark_jobs.jobs.flows import captures_of_another_format
+def _print_outcomes(outcomes: list[CaptureOutcome]) -> None:
+    """Print the notes about files that were ingested, and how many packets they gave."""
+    from spark_jobs.commands.summary import ingest_summary
 
-    for network in networks:
-        if captures := captures_of_another_format(store, network.name):
-            days = sorted({day for facts in captures.values() for day in facts.dates})
-            typer.echo(
-                f"giscope: {network.name}: the flows of {days[0]} to {days[-1]} stay as they are: "
-                f"captures were read into another format ({len(captures)}, the first is "
-                f"{printable(min(captures))}): put them back and run again",
-                err=True,
-            )
+    for outcome in outcomes:
+        _print_notes(outcome.notes)
+    typer.echo(ingest_summary(outcomes))
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        _print_note(note)
+
+
+def _print_note(note: str) -> None:
+    """Print a line that the user should know, though it is no error."""
+    typer.echo(f"giscope: {printable(note)}", err=True)
 
 
 def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:

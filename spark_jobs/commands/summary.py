@@ -10,7 +10,7 @@ from spark_jobs.figures.tables import MARTS
 from spark_jobs.warehouse.store import Warehouse, fingerprint
 
 if TYPE_CHECKING:
-    from spark_jobs.jobs.publish_capture import CaptureOutcome
+    from spark_jobs.ingest.publish import CaptureOutcome
 
 
 def ingest_summary(outcomes: list[CaptureOutcome]) -> str:

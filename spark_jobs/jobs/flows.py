@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, QUIC_FLOWS
 from spark_jobs.base.errors import UserError, in_a_line, is_of_machine, withhold
 from spark_jobs.base.places import remove_all
-from spark_jobs.capture.stamp import has_another_format
 from spark_jobs.engine.tasks import Failure, run_tasks
+from spark_jobs.ingest.plan import has_another_format
 from spark_jobs.settings.networks import Network
 from spark_jobs.tables.day_plan import (
     GOING_ON,
@@ -33,9 +33,10 @@ from spark_jobs.tables.settings import Settings
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts
 from spark_jobs.warehouse.files import read_rows
-from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.steps import Step
+from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import stem, table_name
-from spark_jobs.warehouse.units import PublishedUnit, Unit
+from spark_jobs.warehouse.units import PublishedUnit, Unit, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.tables.day_plan import Move, WorkItem
@@ -60,7 +61,16 @@ def bring_up_to_date(
         chosen = sorted(networks, key=lambda network: network.name)
         for network in chosen:
             stack.enter_context(warehouse.locked(f"flows-{network.name}"))
-        return publish_flows(warehouse, stale_days(warehouse, chosen))
+        counts: dict[tuple[str, date], int] = {}
+        by_name = {network.name: network for network in chosen}
+
+        def make(stale: dict[Unit, str]) -> None:
+            days = [(by_name[unit.network], unit.day) for unit in stale]
+            counts.update(publish_flows(warehouse, days))
+
+        Step(inputs_of_days(warehouse, chosen), make).bring_up_to_date(warehouse)
+        warehouse.update_views()
+        return counts
 
 
 @dataclass
@@ -71,7 +81,7 @@ class _Day:
     - last: the last of the days with packets that follow it without a gap
     - extension: what the current tasks read
     - unchanged: its published files that stay
-    - later: a hash of the packets of later days (see later_hash)
+    - inputs: a hash of what the current tasks read
     - tasks: number of the current tasks
     - results: what they gave so far
     - made: what earlier tasks gave
@@ -83,7 +93,7 @@ class _Day:
     last: date
     extension: Extension
     unchanged: Sequence[str] = ()
-    later: str = ""
+    inputs: str = ""
     tasks: int = 0
     results: list[Made | Failure] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
@@ -134,18 +144,18 @@ def _planned(warehouse: Warehouse, network: Network, day: date, last: date) -> _
 
     If only connections that go on have new packets, the rows of the other users stay.
     """
-    inputs = inputs_hash(warehouse, network, day)
+    near = near_hash(warehouse, network, day)
     unit = Unit.of_day("day", network.name, day)
     published = warehouse.published(unit)
     facts = DayFacts.of(published) if published else DayFacts()
-    if published and facts.until and facts.inputs == inputs and warehouse.is_intact(published):
+    if published and facts.until and facts.near == near and warehouse.is_intact(published):
         own = warehouse.unmerge(unit)
         going_on = {file for file in own.files if stem(file).startswith(GOING_ON)}
         extension = Extension(_users(warehouse, going_on), last, has_more=False)
         unchanged = [file for file in own.files if file not in going_on]
         return _Day(network, day, facts, last, extension, unchanged)
     facts = DayFacts(
-        inputs=inputs,
+        near=near,
         settings=[*Settings.of(network)],
         user_partitions=network.user_partitions,
         key_period=network.key_period,
@@ -189,7 +199,7 @@ def _make_together(
     unfinished: list[_Day] = []
     items: list[tuple[_Day, WorkItem]] = []
     for day in days:
-        day.later = later_hash(warehouse, *day.key, day.extension.until)
+        day.inputs = _inputs_hash(warehouse, day.facts.near, *day.key, day.extension.until)
     moved: dict[date, list[Path]] | None = None
     if moves:
         try:
@@ -244,7 +254,7 @@ def _finish(warehouse: Warehouse, day: _Day, flow_counts: dict[tuple[str, date],
     files = [file for made in day.made for file in (*made.files, *made.going_on)]
     facts = day.facts.replace(
         until=until if goes_on else None,
-        later=day.later if goes_on else None,
+        inputs=day.inputs if goes_on else day.facts.near,
         packets=_summed([day.facts.packets, *(made.packets for made in day.made)]),
         packets_going_on=_summed(made.packets_going_on for made in day.made),
     )
@@ -295,7 +305,7 @@ def _hold(warehouse: Warehouse, day: tuple[str, date], reason: str) -> None:
     withhold(f"flows of {day[0]} on {day[1]}", reason)
     unit = Unit.of_day("day", *day)
     published = warehouse.published(unit) or PublishedUnit(unit)
-    warehouse.publish_facts(unit, DayFacts.of(published).replace(inputs="", failed=reason))
+    warehouse.publish_facts(unit, DayFacts.of(published).replace(inputs="", near="", failed=reason))
 
 
 def _make_flows(item: WorkItem) -> Made:
@@ -305,8 +315,8 @@ def _make_flows(item: WorkItem) -> Made:
     return make_flows(item)
 
 
-def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
-    """Return a hash of everything that the day's flows depend on.
+def near_hash(warehouse: Warehouse, network: Network, day: date) -> str:
+    """Return a hash of what the day's flows depend on, but for the packets of later days.
 
     These are the packets, logs and leases of the day and its adjacent days, and the network's
     settings.
@@ -319,40 +329,37 @@ def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
     return fingerprint(FORMAT, *Settings.of(network), contents)
 
 
-def later_hash(warehouse: Warehouse, network: str, day: date, until: date) -> str:
-    """Return a hash of the packets after the day after a day, up to the day after `until`."""
+def _inputs_hash(
+    warehouse: Warehouse, near: str | None, network: str, day: date, until: date
+) -> str:
+    """Return a hash of what the flows of a day depend on whose connections go on to `until`.
+
+    It is of the packets up to the day after `until`.
+    """
     later = days_around(day, until + timedelta(days=1))[3:]
-    return fingerprint([warehouse.content_hashes(PACKETS, network, near) for near in later])
+    return fingerprint(near, [warehouse.content_hashes(PACKETS, network, near) for near in later])
 
 
-def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
-    """Return whether the day's flows exist and were made from the packets that exist now."""
-    unit = Unit.of_day("day", network.name, day)
-    if not warehouse.is_current(unit, inputs_hash(warehouse, network, day)):
-        return False
-    facts = DayFacts.of(warehouse.published(unit) or PublishedUnit(unit))
-    return not facts.until or facts.later == later_hash(warehouse, network.name, day, facts.until)
+def inputs_of_days(warehouse: Warehouse, networks: Iterable[Network]) -> dict[Unit, str]:
+    """Return the days with packets or flows, with a hash of what the flows of each depend on.
+
+    A day stays as it is, and is left out, if its packets were purged (see Warehouse.purged_before),
+    if files of them are missing (see Warehouse.damaged), or if they were read into another format.
+    """
+    inputs = {}
+    for network in networks:
+        for day in sorted(_days_to_make(warehouse, network.name)):
+            unit = Unit.of_day("day", network.name, day)
+            published, inputs[unit] = warehouse.published(unit), near_hash(warehouse, network, day)
+            if until := published and DayFacts.of(published).until:
+                inputs[unit] = _inputs_hash(warehouse, inputs[unit], network.name, day, until)
+    return inputs
 
 
 def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
     """Return the days of which the network has packets."""
     captures = warehouse.published_units("capture", network)
     return {day for capture in captures for day in CaptureFacts.of(capture).dates}
-
-
-def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
-    """Return the (network, date) pairs whose flows are not up to date.
-
-    These are days with packets, and days with flows whose packets were replaced. A day stays as it
-    is if its packets were purged (see Warehouse.purged_before), if files of them are missing (see
-    Warehouse.damaged), or if they were read into another format.
-    """
-    return [
-        (network, day)
-        for network in networks
-        for day in sorted(_days_to_make(warehouse, network.name))
-        if not is_current(warehouse, network, day)
-    ]
 
 
 def _days_to_make(warehouse: Warehouse, network: str) -> set[date]:
@@ -384,3 +391,15 @@ def captures_of_another_format(warehouse: Warehouse, network: str) -> dict[str, 
         for capture in warehouse.published_units("capture", network)
         if has_another_format(facts := CaptureFacts.of(capture))
     }
+
+
+def lines_about_another_format(warehouse: Warehouse, networks: Iterable[Network]) -> Iterator[str]:
+    """Yield a line for each network with days that stay as an earlier format made them."""
+    for network in networks:
+        if captures := captures_of_another_format(warehouse, network.name):
+            days = sorted({day for facts in captures.values() for day in facts.dates})
+            yield (
+                f"{network.name}: the flows of {days[0]} to {days[-1]} stay as they are: captures "
+                f"were read into another format ({len(captures)}, the first is {min(captures)}): "
+                "put them back and run again"
+            )

@@ -23,9 +23,10 @@ from spark_jobs.tables.mart_rows import INPUTS, Day, failure_rows, mart_rows
 from spark_jobs.warehouse.facts import DayFacts, MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
-from spark_jobs.warehouse.store import Change, Warehouse, fingerprint
+from spark_jobs.warehouse.steps import Step
+from spark_jobs.warehouse.store import Change, Warehouse
 from spark_jobs.warehouse.targets import Partition
-from spark_jobs.warehouse.units import Unit
+from spark_jobs.warehouse.units import Unit, fingerprint
 
 SQL_AND_GROUPS = [
     *view_statements(stored=()),
@@ -70,43 +71,54 @@ def update_marts(
     purged_before = {
         name: warehouse.purged_before(name, *INPUTS) for name in {name for name, _ in days}
     }
-    stale = {
-        day: inputs
+    chosen: dict[Day, str] = {}
+
+    def make(stale: dict[Unit, str]) -> None:
+        for unit, inputs in stale.items():
+            day = unit.network, unit.day
+            if not (_has_only_failed(warehouse, day) or skip(day)):
+                chosen[day] = inputs
+        if chosen:
+            _make_marts(warehouse, chosen)
+
+    inputs = {
+        marts_unit(day): _inputs_hash(warehouse, day)
         for day in days
         if day[1] >= purged_before[day[0]]
-        and not warehouse.is_current(marts_unit(day), inputs := _inputs_hash(warehouse, day))
-        and not _has_only_failed(warehouse, day)
-        and not skip(day)
     }
-    if stale:
-        with warehouse.staging() as staging:
-            alone: list[Batch] = []
-
-            def publish(batch: Batch, made: Made | Failure) -> None:
-                failed = {"": made.reason} if isinstance(made, Failure) else made.failures
-                if failed and len(batch.days) > 1:  # other days may have all their marts
-                    alone.extend(_batch(warehouse, [day]) for day in batch.days)
-                    return
-                changes = []
-                for day in batch.days:
-                    files = [] if isinstance(made, Failure) else made.files[day]
-                    if failed:
-                        with staging.part() as part:
-                            part.write(QUALITY, *day, "failed-marts", failure_rows(day, failed))
-                        files += part.files
-                    facts = MadeFacts(inputs="" if failed else stale[day])
-                    kept = _published_marts(warehouse, day) if isinstance(made, Failure) else ()
-                    changes.append(Change(marts_unit(day), files, facts, kept))
-                warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
-
-            batches = list(_batches(warehouse, list(stale), parallel_tasks()))
-            while batches:
-                threads = threads_per_task(len(batches))
-                task = partial(_write_marts, staging, threads, f"{GIB_PER_THREAD * threads}GiB")
-                run_tasks(task, batches, "marts", publish, compiled=False)
-                batches, alone = alone, []
+    Step(inputs, make).bring_up_to_date(warehouse)
     warehouse.update_views()
-    return list(stale)
+    return list(chosen)
+
+
+def _make_marts(warehouse: Warehouse, days: dict[Day, str]) -> None:
+    """Make and publish the marts of days. days: with the hash of the inputs of each."""
+    with warehouse.staging() as staging:
+        alone: list[Batch] = []
+
+        def publish(batch: Batch, made: Made | Failure) -> None:
+            failed = {"": made.reason} if isinstance(made, Failure) else made.failures
+            if failed and len(batch.days) > 1:  # other days may have all their marts
+                alone.extend(_batch(warehouse, [day]) for day in batch.days)
+                return
+            changes = []
+            for day in batch.days:
+                files = [] if isinstance(made, Failure) else made.files[day]
+                if failed:
+                    with staging.part() as part:
+                        part.write(QUALITY, *day, "failed-marts", failure_rows(day, failed))
+                    files += part.files
+                facts = MadeFacts(inputs="" if failed else days[day])
+                kept = _published_marts(warehouse, day) if isinstance(made, Failure) else ()
+                changes.append(Change(marts_unit(day), files, facts, kept))
+            warehouse.publish_all([_without_purged(warehouse, change) for change in changes])
+
+        batches = list(_batches(warehouse, list(days), parallel_tasks()))
+        while batches:
+            threads = threads_per_task(len(batches))
+            task = partial(_write_marts, staging, threads, f"{GIB_PER_THREAD * threads}GiB")
+            run_tasks(task, batches, "marts", publish, compiled=False)
+            batches, alone = alone, []
 
 
 def _published_marts(warehouse: Warehouse, day: Day) -> list[str]:

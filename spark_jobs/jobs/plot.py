@@ -7,11 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs.base.errors import WITHHELD, UserError, withheld, withheld_lines, withhold
+from spark_jobs.base.errors import WITHHELD, UserError, withheld, withhold
 from spark_jobs.engine.tasks import Failure, run_tasks
 from spark_jobs.figures.names import PLOTS, plot_file_name
-from spark_jobs.report.build import fingerprint_inputs, write_page
+from spark_jobs.report.build import step_of, write_page
 from spark_jobs.tables.day_plan import item_of_user
+from spark_jobs.warehouse.steps import Step
 from spark_jobs.warehouse.store import Warehouse
 
 if TYPE_CHECKING:
@@ -31,22 +32,17 @@ def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
     return write_page(page_of(warehouse, read_connection(warehouse, flow_id)), output)
 
 
-def bring_up_to_date(warehouse: Warehouse) -> None:
-    """Write the pages of the report's examples, if the report's data changed or there are no pages.
+def step(warehouse: Warehouse) -> Step:
+    """Return the step of the pages of the report's examples; other files in PLOTS are removed."""
 
-    Other files in the folder are removed. If a page is withheld, all are written again next time.
-    """
-    inputs = fingerprint_inputs(warehouse)
-    if warehouse.is_up_to_date(PLOTS, inputs):
-        return
-    from spark_jobs.report.examples import examples
+    def write() -> None:
+        from spark_jobs.report.examples import examples
 
-    before = len(withheld_lines)
-    written = write_examples(warehouse, examples(warehouse), warehouse.root)
-    for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
-        path.unlink()
-    if len(withheld_lines) == before:
-        warehouse.record_built(PLOTS, inputs)
+        written = write_examples(warehouse, examples(warehouse), warehouse.root)
+        for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
+            path.unlink()
+
+    return step_of(warehouse, PLOTS, write)
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:

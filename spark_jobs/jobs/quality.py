@@ -6,6 +6,7 @@ A verdict stands until its inputs change: new packets or other limits need a new
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import NamedTuple
@@ -15,13 +16,14 @@ import pyarrow as pa
 from schemas import FLOWS, PACKETS, QUALITY
 from schemas.quality import FAILED
 from spark_jobs.base.errors import WITHHELD, UserError, withheld
-from spark_jobs.capture.files import capture_day
+from spark_jobs.ingest.files import capture_day
 from spark_jobs.quality.checks import Check, evaluate
 from spark_jobs.quality.measure import measure
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, MadeFacts, QualityFacts
-from spark_jobs.warehouse.store import Warehouse, fingerprint
-from spark_jobs.warehouse.units import PublishedUnit, Unit
+from spark_jobs.warehouse.steps import Step
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import PublishedUnit, Unit, fingerprint
 
 
 class DayInputs(NamedTuple):
@@ -67,13 +69,54 @@ def check(
     extra_day: a day to check even if it has no flows. A day that cannot be checked has no verdict.
     """
     extra_days = {extra_day} if extra_day else set()
-    verdicts = []
-    for network in networks:
-        inputs = _inputs_by_day(warehouse, network.name)
-        for day in sorted(extra_days | {day for _, day in warehouse.days("day", network.name)}):
-            with withheld(f"checks of {network.name} on {day}"):
-                verdicts.append(_current_verdict(warehouse, network, day, inputs))
-    return verdicts
+    return [
+        verdict
+        for network in networks
+        for verdict in _check_days(
+            warehouse, network, extra_days | {day for _, day in warehouse.days("day", network.name)}
+        )
+    ]
+
+
+def _check_days(warehouse: Warehouse, network: Network, days: Iterable[date]) -> list[Verdict]:
+    """Bring the verdicts of some days up to date, and return them."""
+    of_day = _inputs_by_day(warehouse, network.name)
+    limits = [network.quality.model_dump(), list(network.peak_hours), network.timezone]
+    units = [_unit(network.name, day) for day in sorted(days)]
+    data = {unit: _data_hash(warehouse, network.name, unit.day, of_day) for unit in units}
+    failed: set[Unit] = set()
+    fresh: set[Unit] = set()
+
+    def make(stale: dict[Unit, str]) -> None:
+        failed.update(stale)
+        for unit, inputs in stale.items():
+            with withheld(f"checks of {network.name} on {unit.day}"):
+                in_flows = of_day.get(unit.day, DayInputs()).in_flows
+                checks = _checks(warehouse, network, unit.day, in_flows)
+                _publish_checks(
+                    warehouse, unit, checks, QualityFacts(inputs=inputs, data=data[unit])
+                )
+                failed.discard(unit)
+                fresh.add(unit)
+
+    inputs = {
+        unit: fingerprint(data[unit], limits)
+        for unit in units
+        if not (_data_purged(warehouse, network.name, unit.day) and warehouse.published(unit))
+    }
+    Step(inputs, make).bring_up_to_date(warehouse)
+    return [
+        _verdict_from(published, fresh=unit in fresh)
+        for unit in units
+        if unit not in failed and (published := warehouse.published(unit))
+    ]
+
+
+def _checks(warehouse: Warehouse, network: Network, day: date, in_flows: int) -> list[Check]:
+    """Return the checks of a day. in_flows: see DayInputs."""
+    if failed := _failed(warehouse, network.name, day):
+        return [Check(FAILED, 1, None, 0, f"{WITHHELD}{failed}")]
+    return evaluate({**measure(warehouse, network, day), "tcp_in_flows": in_flows}, network.quality)
 
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
@@ -85,9 +128,9 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
             f"{warehouse.root}: {network.name} {day} has nothing new to publish: {failed}; the "
             "next giscope run or giscope flows tries again"
         )
-    verdict = _current_verdict(warehouse, network, day, _inputs_by_day(warehouse, network.name))
+    verdicts = _check_days(warehouse, network, [day])
     published = warehouse.published(_unit(network.name, day))
-    if not published or not verdict.held:
+    if not published or not verdicts or not verdicts[0].held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
     rows = read_rows(QUALITY, warehouse.unit_files(published, QUALITY))
     released = rows.set_column(
@@ -108,31 +151,6 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     return _verdict_from(published) if is_current else None
 
 
-def _current_verdict(warehouse: Warehouse, network: Network, day: date, inputs: Inputs) -> Verdict:
-    unit = _unit(network.name, day)
-    wanted = QualityFacts(
-        data=_data_hash(warehouse, network.name, day, inputs),
-        limits=[network.quality.model_dump(), list(network.peak_hours), network.timezone],
-    )
-    if published := warehouse.published(unit):
-        facts = QualityFacts.of(published)
-        is_current = (facts.data, facts.limits) == (wanted.data, wanted.limits)
-        if _data_purged(warehouse, network.name, day) or (
-            is_current and warehouse.is_intact(published)
-        ):
-            return _verdict_from(published)
-    if failed := _failed(warehouse, network.name, day):
-        checks = [Check(FAILED, 1, None, 0, f"{WITHHELD}{failed}")]
-    else:
-        in_flows = inputs.get(day, DayInputs()).in_flows
-        measured = {**measure(warehouse, network, day), "tcp_in_flows": in_flows}
-        checks = evaluate(measured, network.quality)
-    rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
-    facts = wanted.replace(findings=[check.finding for check in checks if not check.passed])
-    _publish(warehouse, unit, pa.Table.from_pylist(rows, QUALITY.arrow), facts)
-    return Verdict(network.name, day, facts.findings, fresh=True)
-
-
 def _failed(warehouse: Warehouse, network: str, day: date) -> str | None:
     """Return why the day's leases or flows could not be made, if so; flows read the leases."""
     leases = warehouse.published(Unit.of_day("leases", network, day))
@@ -142,9 +160,18 @@ def _failed(warehouse: Warehouse, network: str, day: date) -> str | None:
     return f"flows: {reason}" if flows and (reason := DayFacts.of(flows).failed) else None
 
 
-def _verdict_from(published: PublishedUnit) -> Verdict:
-    facts = QualityFacts.of(published)
-    return Verdict(published.unit.network, published.unit.day, facts.findings, facts.released)
+def _verdict_from(published: PublishedUnit, fresh: bool = False) -> Verdict:
+    facts, unit = QualityFacts.of(published), published.unit
+    return Verdict(unit.network, unit.day, facts.findings, facts.released, fresh)
+
+
+def _publish_checks(
+    warehouse: Warehouse, unit: Unit, checks: list[Check], facts: QualityFacts
+) -> None:
+    rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
+    findings = [check.finding for check in checks if not check.passed]
+    table = pa.Table.from_pylist(rows, QUALITY.arrow)
+    _publish(warehouse, unit, table, facts.replace(findings=findings))
 
 
 def _publish(warehouse: Warehouse, unit: Unit, rows: pa.Table, facts: QualityFacts) -> None:

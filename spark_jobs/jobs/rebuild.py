@@ -17,7 +17,7 @@ from typing import Any
 from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
 from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.removal.exclusions import CAPTURE_TABLES
+from spark_jobs.ingest.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse.compaction import split
 from spark_jobs.warehouse.facts import CaptureFacts, Facts, MadeFacts, NetworkFacts, QualityFacts
 from spark_jobs.warehouse.files import Written, microseconds, read_rows
@@ -59,7 +59,6 @@ class CaptureFiles:
 
     files: list[str] = field(default_factory=list)
     rows: int = 0
-    values: int = 0
     dates: set[date] = field(default_factory=set)
     log: dict[str, Any] | None = None
 
@@ -114,7 +113,6 @@ def _add_file(
     for name, rows in rows_by_capture(root / target, place.table):
         capture = rows_of[name]
         capture.rows += len(rows)
-        capture.values += sum(len(rows) - column.null_count for column in rows.columns)
         if place.table is INGEST_LOG:
             (capture.log,) = rows.to_pylist()
     parts = split(root, target, staging) if len(rows_of) > 1 else {}
@@ -124,7 +122,7 @@ def _add_file(
         if part.log:
             capture.log = part.log
             continue
-        capture.rows, capture.values = capture.rows + part.rows, capture.values + part.values
+        capture.rows += part.rows
         if place.table is PACKETS and place.date:
             capture.dates.add(place.date)
     return [*parts.values()]
@@ -164,7 +162,7 @@ def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
 def _capture_facts(capture: CaptureFiles) -> CaptureFacts:
     """Return a capture's facts.
 
-    They have no stamp: the next run reads the file again, if it still exists.
+    They have no inputs: the next run reads the file again, if it still exists.
     """
     assert capture.log
     log = capture.log
@@ -172,7 +170,6 @@ def _capture_facts(capture: CaptureFiles) -> CaptureFacts:
     return CaptureFacts.model_validate(
         log
         | {
-            "values": capture.values,
             "skipped": dict(log["skipped"]),
             "first_us": microseconds(first) if first else None,
             "last_us": microseconds(last) if last else None,

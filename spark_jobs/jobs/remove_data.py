@@ -26,11 +26,11 @@ from contextlib import ExitStack
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from schemas import INGEST_LOG, Table
+from schemas import Table
 from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
-from spark_jobs.jobs.refresh import refresh, refresh_pages
-from spark_jobs.removal.exclusions import forgotten_unit, require_secret
+from spark_jobs.ingest.exclusions import forgotten_unit, require_secret
+from spark_jobs.jobs.run import refresh, refresh_pages
 from spark_jobs.removal.find_users import find_users
 from spark_jobs.removal.old_days import Limit, purge_days, tables_with_old_days
 from spark_jobs.removal.rewrite import remove_users
@@ -156,10 +156,26 @@ def _purge(warehouse: Warehouse, limits: list[Limit]) -> set[Table]:
     """
     finish_pending(warehouse)
     old = tables_with_old_days(warehouse, limits)
-    # A capture's row of ingest_log has a sample of its packets.
-    tables = sorted(table.name for table in {*old, INGEST_LOG}) if old else []
+    tables = sorted(table.name for table in old)
     warehouse.publish(PENDING, [], RemovalFacts(purged=limits, tables=tables))
     return finish_pending(warehouse).tables
+
+
+def remove_capture(warehouse: Warehouse, network: str, capture: str) -> None:
+    """Remove the rows of one capture or log; the next run makes its days again.
+
+    Its superseded files stay for the grace time, as those of every change.
+
+    Raises UserError if the network has no such capture.
+    """
+    finish_pending(warehouse)
+    unit = Unit("capture", network, capture)
+    with warehouse.captures_locked(network):
+        published = warehouse.published(unit)
+        if not published or not published.files:
+            raise UserError(f"{warehouse.root}: no capture {capture} of {network} in it")
+        warehouse.publish(unit, [], {})
+    warehouse.update_views()
 
 
 def tables_named(names: Iterable[str]) -> list[Table]:

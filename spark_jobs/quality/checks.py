@@ -89,6 +89,18 @@ def clock_finding(row: Row, _: float | None) -> str:
     )
 
 
+def copied_finding(row: Row, copied: float | None) -> str:
+    """Return the share of packets that are in two captures, and what to do about it, in words."""
+    if not copied:
+        return f"{_percent(copied)} of the packets are in two captures"
+    one, other = row["copied_captures"]
+    return (
+        f"{_percent(copied)} of the packets are in two captures, such as {one} and {other}: if one "
+        "is a part of the other, remove it (giscope purge --capture); if two mirrored ports were "
+        "written to a file each, merge the files into one, in which duplicates are found"
+    )
+
+
 def options_finding(_: Row, cut: float | None) -> str:
     """Return the share of cut options in words, and advice if it is too large."""
     advice = (
@@ -159,9 +171,7 @@ CHECKS: tuple[Definition, ...] = (
      "{share} of the frames could not be read"),
     ("duplicate_share", share("duplicates", of="frames"), None,
      "{share} of the frames are duplicates of earlier ones, and do not count"),
-    ("copied_share", share("copied", of="numbered"), at_most,
-     "{share} of the packets are in two captures, as if two mirrored ports were written to a file "
-     "each: merge the files into one, in which duplicates are found"),
+    ("copied_share", share("copied", of="numbered"), at_most, copied_finding),
     ("clock_steps", itemgetter("clock_steps"), None, clock_finding),
     ("acked_unseen_share", share("acked_unseen_bytes", of="acked_bytes"), at_most,
      "{share} of the bytes that mobiles acknowledged were never seen: the capture dropped them"),

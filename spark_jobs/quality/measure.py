@@ -21,11 +21,14 @@ from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
 SQL = Path(__file__).with_name("quality.sql")
-MAX_DUPLICATE_DELAY_MS = 100
-"""Maximum time between a packet and its duplicate in another capture.
+MAX_COPY_DELAY_MS, MAX_COPY_DELAY_WITHOUT_ID_MS = 100, 20
+"""Maximum time between a packet and its copy in another capture, with an IP ID and without one.
 
-It is half the smallest retransmission timeout in use (Linux).
+The first is half the smallest retransmission timeout in use (Linux). Without an ID a fast
+retransmission looks like a copy, and comes after one RTT, which is rarely shorter than the second.
 """
+COMPARED_PACKETS = 200_000
+"""Number of packets above which only a sample of them is compared with those of other captures."""
 
 
 def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
@@ -59,7 +62,9 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
             "broken_off": list(INCOMPLETE_REASONS),
             "tunnels": list(TUNNELS),
             "min_radio_rtt": MIN_RADIO_RTT_S,
-            "max_duplicate_delay_ms": MAX_DUPLICATE_DELAY_MS,
+            "max_copy_delay_ms": MAX_COPY_DELAY_MS,
+            "max_copy_delay_without_id_ms": MAX_COPY_DELAY_WITHOUT_ID_MS,
+            "compared_packets": COMPARED_PACKETS,
             "max_host_ttls": MAX_HOST_TTLS,
             "max_host_ports": MAX_HOST_PORTS,
         },

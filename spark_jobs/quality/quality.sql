@@ -87,29 +87,58 @@ traffic as (
     from packets
     where network = $network and date = $date::date
 ),
--- Packets that may be in two captures: a sample of one in 64, by IP ID. An IP ID distinguishes a packet
--- from the others of its sender.
-repeated as (
+-- Captures that may have the same packets, because their times overlap.
+overlapping as (
+    select distinct one.capture, one.packets
+    from captures as one
+    join captures as other
+        on one.capture <> other.capture
+        and one.first_ts <= other.last_ts + to_milliseconds($max_copy_delay_ms)
+        and other.first_ts <= one.last_ts + to_milliseconds($max_copy_delay_ms)
+    where one.packets > 0 and other.packets > 0
+),
+sampling as (
+    select greatest(1, least(64, sum(packets) // $compared_packets))::bigint as every
+    from overlapping
+),
+-- Their packets, or a sample of one in `every`. An IP ID distinguishes a packet from the others of its
+-- sender. Without one (IPv6, ID 0) the TCP header does, unless it is that of an acknowledgment alone.
+compared as (
     select
-        ts, capture,
+        ts, capture, coalesce(ip_id, 0) = 0 as has_no_id,
         lag(ts) over same as last_ts,
         lag(capture) over same as last_capture
-    from packets
-    where network = $network and date = $date::date and ip_id % 64 = 1
+    from packets semi join overlapping using (capture)
+    cross join sampling
+    where network = $network and date = $date::date
+        and if(
+            ip_id > 0,
+            ip_id % every = 1 % every,
+            (payload_len > 0 or tcp_flags & 3 > 0) and hash(seq, user_port) % every = 0
+        )
     window same as (
         partition by
             "user", user_port, server, server_port, downlink, ip_proto, ip_id, ip_len, seq, ack,
-            tcp_flags
-        order by ts
+            tcp_flags, ts_val
+        order by ts, capture
     )
+),
+copies as (
+    select
+        capture, last_capture,
+        capture <> last_capture
+            and ts - last_ts <= to_milliseconds(
+                if(has_no_id, $max_copy_delay_without_id_ms, $max_copy_delay_ms)
+            ) as is_copy
+    from compared
 ),
 in_two_captures as (
     select
         count(*) as numbered,
-        count(*) filter (
-            where capture <> last_capture and ts - last_ts <= to_milliseconds($max_duplicate_delay_ms)
-        ) as copied
-    from repeated
+        count(*) filter (where is_copy) as copied,
+        mode([least(capture, last_capture), greatest(capture, last_capture)])
+            filter (where is_copy) as copied_captures
+    from copies
 ),
 -- Users who open connections like many hosts behind one address: with the TTLs of hosts at many
 -- distances, or from more ports in an hour than one mobile uses.

@@ -29,7 +29,7 @@ from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias, without_vlan
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.figures.tables import EXAMPLES, TABLES
-from spark_jobs.removal.exclusions import (
+from spark_jobs.ingest.exclusions import (
     CAPTURE_TABLES,
     columns_with_users,
     forgotten_spans,

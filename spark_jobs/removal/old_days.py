@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
-from schemas import INGEST_LOG, PACKETS, Table
-from spark_jobs.capture.ingest_log import restage_log_row
+from schemas import PACKETS, Table
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.removal.exclusions import CAPTURE_TABLES
+from spark_jobs.ingest.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse.facts import CaptureFacts, Facts
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition
@@ -73,20 +72,14 @@ def _purge_unit(
     """Publish a unit without the files of old days; return the tables that had them."""
     published = warehouse.unmerge(published.unit)
     old = _old_files(published.stored_in, first_kept)
-    replaced = set(old)
     facts: Facts | dict[str, Any] = published.facts
-    with warehouse.staging() as staging:
-        if published.unit.kind == "capture":
-            before = CaptureFacts.of(published)
-            remaining = published.stored_in.keys() - old.keys()
-            if any(Partition.of(target).table in CAPTURE_TABLES for target in remaining):
-                first_day = first_kept.get(PACKETS, date.min)
-                facts = before.replace(dates=[day for day in before.dates if day >= first_day])
-            else:
-                facts = before.replace(packets=0, ipv6_packets=0, rows=0, values=0, dates=[])
-                if INGEST_LOG not in old.values():
-                    # The row keeps its counts, and loses the sample of the purged packets.
-                    replaced |= restage_log_row(warehouse, staging, published, before)
-        unchanged = published.stored_in.keys() - replaced
-        warehouse.publish(published.unit, staging.files, facts, unchanged)
+    remaining = published.stored_in.keys() - old.keys()
+    if published.unit.kind == "capture":
+        before = CaptureFacts.of(published)
+        if any(Partition.of(target).table in CAPTURE_TABLES for target in remaining):
+            first_day = first_kept.get(PACKETS, date.min)
+            facts = before.replace(dates=[day for day in before.dates if day >= first_day])
+        else:
+            facts = before.replace(packets=0, ipv6_packets=0, rows=0, dates=[])
+    warehouse.publish(published.unit, [], facts, remaining)
     return set(old.values())

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
-from schemas import FLOWS, PACKETS, Table
-from spark_jobs.capture.ingest_log import count_rows, restage_log_row
+from schemas import FLOWS, Table
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter, drop_rows
 from spark_jobs.capture.users import PLAIN
-from spark_jobs.removal.exclusions import CAPTURE_TABLES, exclusions_of, key_scheme
+from spark_jobs.ingest.exclusions import CAPTURE_TABLES, exclusions_of, key_scheme
+from spark_jobs.ingest.publish import log_files, stage_log_row
+from spark_jobs.ingest.read import count_rows
 from spark_jobs.removal.find_users import captures_about, row_groups
 from spark_jobs.warehouse.facts import CaptureFacts, RemovalFacts
 from spark_jobs.warehouse.row_groups import write_row_group
@@ -40,27 +41,22 @@ def remove_users(warehouse: Warehouse, removal: RemovalFacts) -> int:
 
 def rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -> int:
     """Publish a capture without removed users' rows, and count it again; return their number."""
-    from spark_jobs.capture.packet_sample import packet_keys
-
     published = warehouse.unmerge(unit)
     before = CaptureFacts.of(published)
     facts = before.without_rows(None).replace(
-        stamp=before.stamp,
+        inputs=before.inputs,
         # Nobody may find a removed user by writing the capture again.
         content="" if key_scheme(warehouse, unit.network) == PLAIN else before.content,
         dates=[] if warehouse.is_intact(published) else before.dates,
         first_us=None,
         last_us=None,
     )
-    keys: list[np.ndarray] = []
     count = 0
 
     def without_users(place: Partition, rows: pa.Table) -> pa.Table:
         nonlocal facts, count
         mask = removed.matches(rows)
         count += int(mask.sum())
-        if mask.any() and place.table is PACKETS:
-            keys.append(packet_keys(rows.filter(pa.array(mask))))
         kept = drop_rows(place.table, rows, mask)
         if len(kept) and place.date:
             facts = count_rows(facts, place.table, place.date, kept)
@@ -72,7 +68,9 @@ def rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) ->
         if count:
             skipped = {REMOVED_REASON: before.skipped.get(REMOVED_REASON, 0) + count}
             facts = facts.replace(skipped=dict(sorted((before.skipped | skipped).items())))
-        replaced |= restage_log_row(warehouse, staging, published, facts, keys)
+        if log := log_files(published):
+            stage_log_row(staging, unit, facts)
+        replaced |= log
         warehouse.publish(unit, staging.files, facts, published.stored_in.keys() - replaced)
     return count
 

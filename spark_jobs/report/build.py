@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from spark_jobs.base.errors import UserError, withheld_lines
 from spark_jobs.base.sources import version
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
 from spark_jobs.warehouse.disk import replacing
-from spark_jobs.warehouse.store import Warehouse, fingerprint
+from spark_jobs.warehouse.steps import Step
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.figures.metrics.compare import Subset
@@ -35,18 +38,25 @@ def fingerprint_inputs(warehouse: Warehouse) -> str:
     )
 
 
-def bring_up_to_date(warehouse: Warehouse) -> Path:
-    """Write REPORT if its tables or code have changed, or if its file is missing or altered.
+def step_of(warehouse: Warehouse, name: str, write: Callable[[], object]) -> Step:
+    """Return the step of a file or folder that shows what REPORT does. write: writes it.
 
-    Returns its path. A report in which a section is withheld is written again the next time.
+    If a part of it is withheld, it is written again the next time.
     """
-    inputs = fingerprint_inputs(warehouse)
-    if not warehouse.is_up_to_date(REPORT, inputs):
+
+    def make(stale: dict[Unit, str]) -> None:
         before = len(withheld_lines)
-        write_report(warehouse, warehouse.root / REPORT)
+        write()
         if len(withheld_lines) == before:
-            warehouse.record_built(REPORT, inputs)
-    return warehouse.root / REPORT
+            for unit, inputs in stale.items():
+                warehouse.record_made(unit, inputs)
+
+    return Step({Unit.of_file(name): fingerprint_inputs(warehouse)}, make)
+
+
+def step(warehouse: Warehouse) -> Step:
+    """Return the step of REPORT."""
+    return step_of(warehouse, REPORT, lambda: write_report(warehouse, warehouse.root / REPORT))
 
 
 def write_report(

@@ -24,7 +24,7 @@ import pyarrow as pa
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.facts import CaptureFacts
-from spark_jobs.warehouse.files import Written, key_value_metadata, read_metadata
+from spark_jobs.warehouse.files import Written, read_metadata
 from spark_jobs.warehouse.row_groups import rows_by_capture, stored_row_groups, write_row_group
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.targets import Partition
@@ -97,13 +97,6 @@ def merge(
             joined = [pa.concat_tables(row_groups)] if partition.table is INGEST_LOG else row_groups
             for rows in joined:
                 write_row_group(writer, rows)
-            writer.add_key_value_metadata(
-                {
-                    _metadata_key(part.capture, name): text
-                    for part in batch
-                    for name, text in key_value_metadata(root / part.target).items()
-                }
-            )
         yield writer.written, batch
 
 
@@ -130,13 +123,11 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
 
     Their rows are those of the merged file.
     """
-    partition, metadata, found = Partition.stored(target), key_value_metadata(root / target), {}
+    partition, found = Partition.stored(target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition.table), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
             for _, rows in parts:
                 write_row_group(writer, rows)
-            if own := _metadata_of(capture, metadata):
-                writer.add_key_value_metadata(own)
         found[capture] = writer.written
     return found
 
@@ -147,24 +138,3 @@ def missing_part(file: File, capture: str, staging: Staging) -> File:
     The catalog lists it there, and its check reports the file as missing.
     """
     return file._replace(path=staging.path(*Partition.of(file.path), capture).target)
-
-
-def capture_metadata(path: Path, capture: str) -> dict[str, str]:
-    """Return a capture's key-value metadata, from its own file or from a merged one."""
-    metadata = key_value_metadata(path)
-    return metadata | _metadata_of(capture, metadata)
-
-
-def _metadata_of(capture: str, metadata: dict[str, str]) -> dict[str, str]:
-    """Return a capture's key-value metadata, from those of a merged file."""
-    prefix = _metadata_key(capture, "")
-    return {
-        name.removeprefix(prefix): text
-        for name, text in metadata.items()
-        if name.startswith(prefix)
-    }
-
-
-def _metadata_key(capture: str, name: str) -> str:
-    """Return the key, in a merged file's metadata, for a key of a capture's file."""
-    return f"{capture}\n{name}"

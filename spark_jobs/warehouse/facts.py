@@ -51,25 +51,34 @@ class NetworkFacts(Facts):
         return dict(self.__pydantic_extra__ or {})
 
 
-class CaptureFacts(Facts):
-    """The last read of a capture or a log: counts, times, and its relation to other captures.
+class MadeFacts(Facts):
+    """The inputs of a unit that is made again if they change (see steps.py).
 
-    - stamp: values by which a later run decides whether to read the file again; None: it must be
-      read
-    - format: the format of its rows (see capture/stamp.py); None if it is not known
+    - inputs: a hash of everything that it depends on; None or empty: it must be made again
+    - failed: the reason why it could not be made; what is published is of an earlier run
+    - answer: the result, if the catalog keeps it (see Warehouse.cached_result)
+    """
+
+    inputs: str | None = None
+    failed: str | None = None
+    answer: Any = None
+
+
+class CaptureFacts(MadeFacts):
+    """The last read of a capture or a log: counts and times.
+
+    - format: the format of its rows (see ingest/plan.py); None if it is not known
     - content: the hash of the uncompressed file
     - frames, skipped: records read from the file, and how many of them gave no row, by reason
     - packets, ipv6_packets: rows published in packets; those of IPv6
-    - rows, values: rows published in all tables; values in them that are not null
+    - rows: rows published in all tables
     - first_us, last_us: times of its first and last packet (µs since 1970)
     - dates: the days of which it has packets
-    - duplicate_of: the capture that has its packets and took its place
-    - replaces: content by name of the captures whose place it took
+    - duplicate_of: the capture that has the same content, and counts instead
     - size, seconds, error: the file's size (bytes), the time that reading took, and why it gave no
       rows
     """
 
-    stamp: list[Any] | None = None
     format: int | None = None
     content: str = ""
     front_end: str = "builtin"
@@ -78,31 +87,21 @@ class CaptureFacts(Facts):
     packets: int = 0
     ipv6_packets: int = 0
     rows: int = 0
-    values: int = 0
     first_us: int | None = None
     last_us: int | None = None
     dates: list[datetime.date] = []
     duplicate_of: str | None = None
-    replaces: dict[str, str] = {}
     size: int = 0
     seconds: float = 0
     error: str | None = None
 
-    @property
-    def span_us(self) -> tuple[int, int] | None:
-        """The times of its first and last packet; None if they are not known."""
-        if self.first_us is None or self.last_us is None:
-            return None
-        return self.first_us, self.last_us
-
     def without_rows(self, error: str | None, duplicate_of: str | None = None) -> Self:
         """Return the facts of a capture that gives no rows, and must be read again if it can be."""
         return self.replace(
-            stamp=None,
+            inputs=None,
             packets=0,
             ipv6_packets=0,
             rows=0,
-            values=0,
             dates=[],
             error=error,
             duplicate_of=duplicate_of,
@@ -128,56 +127,38 @@ class CaptureFacts(Facts):
         }
 
 
-class DayFacts(Facts):
+class DayFacts(MadeFacts):
     """The inputs of a day's flows.
 
-    - inputs: a hash of everything that they depend on
+    - near: a hash of what they depend on, but for the packets of later days
     - settings: the network's settings for the estimators (see tables/user_partition.py); None: the
       catalog was rebuilt, and they are not known
     - others: (name, key_period) of the networks whose users' names are looked up
     - until: the last day that was read, if connections went on after the next day
-    - later: a hash of the packets of later days, up to the day after `until`
     - packets, packets_going_on: numbers of TCP packets of the rows, by day (see day_tables.Made)
-    - failed: the reason why the flows could not be made; what is published is of an earlier run
     """
 
-    inputs: str | None = None
+    near: str | None = None
     settings: list[Any] | None = None
     user_partitions: int | None = None
     key_period: KeyPeriod | None = None
     others: tuple[tuple[str, KeyPeriod], ...] = ()
     until: datetime.date | None = None
-    later: str | None = None
     packets: dict[str, int] = {}
     packets_going_on: dict[str, int] = {}
-    failed: str | None = None
 
 
-class MadeFacts(Facts):
-    """The inputs of tables or files that are made again if the inputs change.
-
-    - inputs: a hash of them
-    - answer: the result, if the catalog keeps it (see Warehouse.cached_result)
-    - failed: the reason why they could not be made; what is published is of an earlier run
-    """
-
-    inputs: str | None = None
-    answer: Any = None
-    failed: str | None = None
-
-
-class QualityFacts(Facts):
+class QualityFacts(MadeFacts):
     """The verdict on a day.
 
     - findings: the findings of the failed checks
     - released: the reason why the day is published in spite of them
-    - data, limits: hash of the data that the verdict is about, and the limits that were used
+    - data: a hash of the data that the verdict is about, without the limits
     """
 
     findings: list[str] = []
     released: str | None = None
     data: str | None = None
-    limits: list[Any] | None = None
 
 
 class PurgeFacts(Facts):

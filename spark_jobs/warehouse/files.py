@@ -74,10 +74,6 @@ class TableWriter:
         self._writer.write_table(rows, row_group_size=row_group_size)
         self._rows += len(rows)
 
-    def add_key_value_metadata(self, texts: dict[str, str]) -> None:
-        """Add texts to the file's metadata; see key_value_metadata."""
-        self._writer.add_key_value_metadata(texts)
-
     @property
     def written(self) -> Written:
         """The complete file; valid after the with statement."""
@@ -205,15 +201,6 @@ def _source(path: Path) -> Any:
 def content_and_rows(path: Path) -> tuple[Content, int]:
     """Return a file's content and its number of rows, both read from the file."""
     return content_of(path), read_metadata(path).num_rows
-
-
-def key_value_metadata(path: Path) -> dict[str, str]:
-    """Return the texts that a file's writer added to its metadata.
-
-    A merged file has the texts of each capture (see compaction.capture_metadata).
-    """
-    found = read_metadata(path).metadata or {}
-    return {name.decode(): text.decode() for name, text in found.items()}
 
 
 def microseconds(time: datetime) -> int:

@@ -36,7 +36,6 @@ from spark_jobs.warehouse.files import (
     microseconds,
     open_parquet,
     read_metadata,
-    to_datetime,
     with_columns,
 )
 
@@ -132,25 +131,6 @@ def read_columns(groups: Iterable[RowGroup], columns: Sequence[str]) -> Iterator
                 rows = file.read_row_group(group.number, columns=columns, use_threads=False)
                 lacking = {*PACKETS.sparse} - {*rows.column_names}
                 yield with_columns(rows, PACKETS, [c for c in columns if c not in lacking])
-
-
-def read_between(
-    paths: Iterable[Path], capture: str, columns: Sequence[str], first_us: int, last_us: int
-) -> Iterator[pa.Table]:
-    """Yield some columns of a capture's packets with time stamps from first_us to last_us.
-
-    Both times are inclusive, in µs since 1970. `ts` is among the columns. Each yielded table is of
-    one row group.
-    """
-    first, last = to_datetime(first_us), to_datetime(last_us)
-    groups = (
-        group
-        for path in paths
-        for group in row_groups(path)
-        if group.capture == capture and group.first_us <= last_us and first_us <= group.last_us
-    )
-    for rows in read_columns(groups, columns):
-        yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))
 
 
 def _metadata(path: Path) -> pq.FileMetaData:

@@ -368,7 +368,7 @@ class Warehouse:
             now, tag = time.time_ns(), self._storage.views_tag()
             targets = self._published_paths()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*VIEW_SOURCES))
-            if not self.is_up_to_date(VIEWS, inputs):
+            if not self.is_current(Unit.of_file(VIEWS), inputs):
                 for all_bytes in (False, True):  # a damaged file may have its size
                     damaged = self.damaged(all_bytes)
                     intact = [target for target in targets if target not in damaged]
@@ -378,7 +378,7 @@ class Warehouse:
                     except UserError:
                         if all_bytes:
                             raise
-                self.record_built(VIEWS, inputs)
+                self.record_made(Unit.of_file(VIEWS), inputs)
             before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
             self._iceberg_tables.follow(before_ns)
         with report_full_disk(self.root, lambda: CHANGE_BYTES), self.locked("views"):
@@ -516,19 +516,15 @@ class Warehouse:
 
         The catalog keeps the result, which must be JSON, under the name.
         """
-        published = self.published(Unit("made", "all", name))
+        published = self.published(unit := Unit("made", "all", name))
         if published and (made := MadeFacts.of(published)).inputs == inputs:
             return made.answer
-        self.record_built(name, inputs, compute())
+        self.record_made(unit, inputs, compute())
         return self.cached_result(name, inputs, compute)
 
-    def is_up_to_date(self, name: str, inputs: str) -> bool:
-        """Return whether a file such as the report exists and was built from these inputs."""
-        return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
-
-    def record_built(self, name: str, inputs: str, answer: Any = None) -> None:
+    def record_made(self, unit: Unit, inputs: str, answer: Any = None) -> None:
         """Record the inputs from which a file beside the tables, or an answer, was made."""
-        self.publish(Unit("made", "all", name), [], MadeFacts(inputs=inputs, answer=answer))
+        self.publish(unit, [], MadeFacts(inputs=inputs, answer=answer))
 
     def files_by_table(self) -> dict[Table, list[Path]]:
         """Return the published Parquet files of every table."""
@@ -633,6 +629,7 @@ class Warehouse:
         return (
             published is not None
             and MadeFacts.of(published).inputs == inputs
+            and (unit.kind != "file" or (self.root / unit.name).exists())
             and self.is_intact(published)
         )
 

@@ -21,7 +21,8 @@ class Unit:
     - capture: the packets and logs of one capture
     - day: the flows of one day, and the tables that are made with them
     - leases, marts, quality: the tables of these names, of one day
-    - made: a file beside the tables, such as the views, or a record of the warehouse itself
+    - file: a file beside the tables, such as the views; the name is its path below the root
+    - made: a record of the warehouse itself
     - others that only one job knows: forgotten, purged, removal
 
     network: the network's name, or "all". name: the capture's name, the day, or a name of its own.
@@ -35,6 +36,11 @@ class Unit:
     def of_day(cls, kind: str, network: str, day: datetime.date) -> Unit:
         """Return the unit of a network's day."""
         return cls(kind, network, day.isoformat())
+
+    @classmethod
+    def of_file(cls, name: str) -> Unit:
+        """Return the unit of a file beside the tables."""
+        return cls("file", "all", name)
 
     @property
     def day(self) -> datetime.date:

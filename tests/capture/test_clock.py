@@ -23,8 +23,8 @@ from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.clock import MAX_CLOCK_STEPS, correct_clock_steps
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.settings.networks import Network, Subscribers
 from spark_jobs.users.packets import Span, read_packets
 from spark_jobs.warehouse.row_groups import row_groups

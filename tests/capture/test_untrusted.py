@@ -19,12 +19,12 @@ from schemas.zeek import MONITOR_LOG, PACKET_LOG, Log
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture import FrontEnd, untrusted, zeek_kinds, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.files import find_captures
 from spark_jobs.capture.operator_logs import read_operator_log
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_kinds import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.files import find_captures
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import load_networks
 from tests.helpers.capture_files import pcap, pcapng, timed
 from tests.helpers.damage import damaged

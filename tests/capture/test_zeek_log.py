@@ -22,7 +22,7 @@ from spark_jobs.capture.front_end import choose_front_end, subscribers_script
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from tests.helpers.user_names import keys_of
 from tests.helpers.zeek_logs import NAMES, log, minimal_rows, site_log
 

@@ -23,6 +23,7 @@ from spark_jobs.queries.views import (
 )
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 from spark_jobs.warehouse.views import view_of
 from tests.helpers.small_warehouse import publish
 
@@ -100,7 +101,7 @@ def test_a_warehouse_may_have_any_name(tmp_path, name):
 def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     first = country_views_folder({"AA"}, views, tmp_path)
     assert country_views_folder({"AA"}, views, tmp_path) == first
-    demo.warehouse.record_built(VIEWS, "of other tables")
+    demo.warehouse.record_made(Unit.of_file(VIEWS), "of other tables")
     demo.warehouse.update_views()
     second = country_views_folder({"AA"}, views, tmp_path)
     assert second != first
@@ -108,7 +109,7 @@ def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     os.utime(first, (0, 0))
     country_views_folder(set(), views, tmp_path)
     assert first.exists()
-    demo.warehouse.record_built(VIEWS, "of other tables")
+    demo.warehouse.record_made(Unit.of_file(VIEWS), "of other tables")
     demo.warehouse.update_views()
     country_views_folder({"AA"}, views, tmp_path)
     assert second.exists()

@@ -22,6 +22,7 @@ from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit
 from tests.helpers.listening import watched
 from tests.helpers.superset_server import logged_in, new_user, open_page
 
@@ -217,7 +218,7 @@ def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, colu
 
 def test_the_warehouse_changes_under_open_dashboards(server, page):
     before = (server.warehouse.root / VIEWS).stat().st_ino
-    server.warehouse.record_built(VIEWS, "of other tables")
+    server.warehouse.record_made(Unit.of_file(VIEWS), "of other tables")
     server.warehouse.update_views()
     assert (server.warehouse.root / VIEWS).stat().st_ino != before
     page.goto(f"{server.address}/superset/dashboard/giscope-overview/")

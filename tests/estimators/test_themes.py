@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP
 
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest_capture
 from tests.helpers.capture_files import NOON as CAPTURED
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.layers import SERVER, USER

@@ -14,8 +14,8 @@ from schemas import Column, Table
 from spark_jobs.base.errors import WITHHELD, withheld_lines
 from spark_jobs.dashboards.example_queries import example_queries
 from spark_jobs.figures.tables import MARTS
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.report.build import write_report
 from spark_jobs.report.why import explanation
 from spark_jobs.tables.mart_rows import INPUTS

@@ -1,6 +1,6 @@
 """RADIUS accounting messages, ingested."""
 
-import spark_jobs.jobs.ingest as ingest_job
+import spark_jobs.ingest.job as ingest_job
 from schemas.zeek import ACCOUNTING_LOG
 from tests.helpers.zeek_logs import package_log
 

@@ -16,8 +16,8 @@ import zstandard
 from conftest import CAPTURES, ask
 from scapy.layers.l2 import ARP, Ether
 
-from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.jobs.publish_capture import CaptureOutcome
+from spark_jobs.ingest.job import ingest_capture
+from spark_jobs.ingest.publish import CaptureOutcome
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers import zeek_program

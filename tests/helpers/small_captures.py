@@ -5,7 +5,7 @@ from pathlib import Path
 from conftest import NOON
 from scapy.layers.inet import IP, TCP
 
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap

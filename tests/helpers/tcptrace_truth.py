@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import PUBLIC_CAPTURES
 
 from schemas import PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.tables.settings import Settings
 from spark_jobs.tables.user_partition import UserPartition

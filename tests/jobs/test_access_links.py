@@ -6,9 +6,9 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 
+import spark_jobs.ingest.job as ingest_job
+import spark_jobs.ingest.leases as leases_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.ingest as ingest_job
-import spark_jobs.jobs.leases as leases_job
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.capture.users import user_keys, without_vlan
 from spark_jobs.jobs import quality

@@ -18,8 +18,8 @@ from conftest import CAPTURES, DAY, GISCOPE, NETWORKS_FILE, ROOT
 
 from spark_jobs.commands import cli
 from spark_jobs.figures.tables import TABLES
+from spark_jobs.ingest.publish import CaptureOutcome
 from spark_jobs.jobs import marts
-from spark_jobs.jobs.publish_capture import CaptureOutcome
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
@@ -434,7 +434,7 @@ def test_full_disk_is_said_once_and_blames_no_file(giscope, monkeypatch, tmp_pat
             for (_, path), error in zip(work, [*full, "c.pcap: the file is empty"], strict=True)
         ]
 
-    monkeypatch.setattr("spark_jobs.jobs.ingest.ingest", ingest)
+    monkeypatch.setattr("spark_jobs.ingest.job.ingest", ingest)
     answer = giscope("ingest", "--warehouse", tmp_path / "w", *STORE[2:], *AA_GPRS, captures)
     assert answer.status == 2
     assert sorted(answer.stderr.splitlines()) == [

@@ -14,7 +14,7 @@ import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import SECRET_VARIABLE, user_keys
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.warehouse.files import read_rows

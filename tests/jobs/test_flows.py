@@ -13,11 +13,12 @@ from scapy.layers.inet import IP, TCP, UDP
 
 import spark_jobs.jobs.flows as job
 from schemas import FLOWS
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.tables import day_plan, day_tables
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.stale_days import stale_days
 
 US = 1_000_000
 MIDNIGHT = 1_078_272_000 * US
@@ -214,9 +215,9 @@ def test_rerun_gives_the_same_rows_and_ids(demo, networks):
 def test_day_is_stale_once_packets_of_the_next_day_arrive(warehouse, network):
     put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
     job.publish_flows(warehouse, [(network, DAY_BEFORE)])
-    assert job.is_current(warehouse, network, DAY_BEFORE)
+    assert (network, DAY_BEFORE) not in stale_days(warehouse, [network])
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
-    assert not job.is_current(warehouse, network, DAY_BEFORE)
+    assert (network, DAY_BEFORE) in stale_days(warehouse, [network])
 
 
 def test_no_task_reads_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
@@ -252,5 +253,5 @@ def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, m
     make = day_tables.make_flows
     monkeypatch.setattr(day_tables, "make_flows", only_the_first)
     assert job.bring_up_to_date(warehouse, [network]) == {(network.name, DAY_BEFORE): 1}
-    assert job.stale_days(warehouse, [network]) == [(network, DAY)]
+    assert stale_days(warehouse, [network]) == [(network, DAY)]
     assert len(warehouse.files(FLOWS, network.name, DAY_BEFORE)) == 1

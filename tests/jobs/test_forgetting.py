@@ -27,8 +27,8 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField, StringType
 from scapy.layers.inet import IP, TCP
 
+import spark_jobs.ingest.job as ingest_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.ingest as ingest_job
 from schemas import PACKETS
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import UserKeys, user_keys

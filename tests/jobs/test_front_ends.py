@@ -9,11 +9,11 @@ import zstandard
 from conftest import DAY, NOON, ask, count
 from scapy.layers.inet import ICMP, IP
 
-import spark_jobs.jobs.ingest as job
+import spark_jobs.ingest.job as job
 from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
-from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import READERS
+from spark_jobs.ingest.files import capture_name, find_captures
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.zeek_logs import header, lines, log, package_log, site_log
 

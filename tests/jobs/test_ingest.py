@@ -9,7 +9,7 @@ from conftest import CAPTURES, ask, count
 from scapy.layers.inet import IP, TCP
 
 from spark_jobs.engine.memory import WORKER_KILLED
-from spark_jobs.jobs.ingest import ingest, ingest_capture
+from spark_jobs.ingest.job import ingest, ingest_capture
 from spark_jobs.settings.networks import Network
 from tests.helpers.capture_files import Frame, pcap
 

@@ -14,13 +14,13 @@ import pytest
 import zstandard
 from conftest import CAPTURES, NETWORKS_FILE, ask, read_user
 
+import spark_jobs.ingest.leases as leases_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import SECRET_VARIABLE, packed_keys, user_keys
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.settings.networks import Network, load_networks, period_of
 from spark_jobs.tables.registry import ROWS

@@ -14,15 +14,15 @@ import psutil
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs import remove_data
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.removal.search import search_names
 from spark_jobs.warehouse.store import STAGING, Warehouse
 
 JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 network = load_networks(Path(sys.argv[1]))["bb-gprs"]

@@ -6,9 +6,9 @@ import pytest
 from conftest import DAY, NOON, ask
 from scapy.layers.inet import IP, TCP, UDP
 
+import spark_jobs.ingest.job as ingest_job
+import spark_jobs.ingest.leases as leases_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.ingest as ingest_job
-import spark_jobs.jobs.leases as leases_job
 from spark_jobs.jobs import quality
 from tests.helpers.accounting_messages import (
     ADDRESS,
@@ -22,6 +22,7 @@ from tests.helpers.accounting_messages import (
     put_log,
 )
 from tests.helpers.capture_files import Frame, pcap
+from tests.helpers.stale_days import stale_days
 from tests.helpers.zeek_logs import site_log
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -241,12 +242,12 @@ def test_packets_long_after_a_lease_have_the_address_as_user(warehouse, network)
 def test_late_lease_makes_the_day_stale_and_only_its_days(warehouse, network):
     capture(warehouse, network, up(NOON, "S", 1))
     assert users(warehouse, network) == [ADDRESS]
-    assert flows_job.is_current(warehouse, network, DAY)
+    assert (network, DAY) not in stale_days(warehouse, [network])
     far = message(NOON + 5 * 24 * HOUR, STOP, "b", session_time="60")
     put(warehouse, network, far, name="far.log")
-    assert flows_job.is_current(warehouse, network, DAY)
+    assert (network, DAY) not in stale_days(warehouse, [network])
     put(warehouse, network, message(NOON + HOUR, STOP, "a", session_time="7200"), name="late.log")
-    assert not flows_job.is_current(warehouse, network, DAY)
+    assert (network, DAY) in stale_days(warehouse, [network])
     assert users(warehouse, network) == ["a"]
 
 

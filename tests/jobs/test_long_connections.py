@@ -19,8 +19,8 @@ from scapy.layers.inet import IP, TCP
 from schemas import PACKETS
 from spark_jobs.capture.users import SECRET_VARIABLE
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs import flows, quality, remove_data
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.settings.networks import Network, Retention
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import stem

@@ -9,15 +9,14 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import NETWORKS_FILE, NOON, ask, count
+from conftest import NETWORKS_FILE, NOON, count
 from pyiceberg.catalog import load_catalog
 
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.base.errors import UserError
-from spark_jobs.capture import duplicate_captures
 from spark_jobs.commands.cli import main
+from spark_jobs.ingest.job import ingest, ingest_capture
 from spark_jobs.jobs import flows as flows_job
-from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse import compaction
@@ -26,6 +25,7 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 from tests.helpers.small_captures import ingest_syns
 from tests.helpers.small_warehouse import Killed, data_files, kill_at_step
+from tests.helpers.stale_days import stale_days
 
 DAY = date(2004, 3, 2)
 PIECES = 5
@@ -87,7 +87,7 @@ def test_days_made_from_merged_files_have_the_same_bytes(warehouse, network):
     assert warehouse.compact() == (2 * PIECES, 2)
     assert [len(warehouse.files(table)) for table in (PACKETS, INGEST_LOG)] == [1, 1]
     assert rows(warehouse) == seen
-    assert flows_job.stale_days(warehouse, [network]) == []
+    assert stale_days(warehouse, [network]) == []
     flows_job.publish_flows(warehouse, [(network, DAY)])
     assert hashes(warehouse) == expected
     assert warehouse.damaged(all_bytes=True) == {}
@@ -150,55 +150,6 @@ def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
     assert warehouse.content_hashes(PACKETS) == never_merged.content_hashes(PACKETS)
     assert warehouse.compact() == (2 * PIECES, 2)
     assert rows(warehouse) == rows(never_merged)
-
-
-def test_duplicates_are_detected_in_merged_files(
-    warehouse, network, tmp_path, captures, monkeypatch
-):
-    def samples() -> list[list[int]]:
-        units = warehouse.published_units("capture")
-        compared = [duplicate_captures._capture_packets(warehouse, unit) for unit in units]
-        return [capture.sample.tolist() for capture in compared]
-
-    before = samples()
-    assert all(before)
-    duplicate = tmp_path / "duplicate.pcap"
-    duplicate.write_bytes(captures[2].read_bytes() + b"\0")
-    for merged in (False, True):
-        if merged:
-            warehouse.compact()
-        for enough in (1, 1 << 30):  # by samples, by all packets
-            monkeypatch.setattr(duplicate_captures, "MIN_SAMPLE_PACKETS", enough)
-            error = ingest_capture(warehouse, network, duplicate).error
-            assert f"100% of its packets are in {captures[2].name}, ingested already" in error
-    assert samples()[:-1] == before
-
-
-def test_a_duplicate_of_one_capture_in_a_merged_file_is_refused(network, tmp_path, monkeypatch):
-    warehouse = Warehouse(tmp_path / "w")
-    monkeypatch.setattr(compaction, "MIN_FILES", 3)
-    ingest_syns(warehouse, network, tmp_path, a=5, b=6, c=7)
-    warehouse.compact()
-    duplicate = tmp_path / "duplicate.pcap"
-    duplicate.write_bytes((tmp_path / "b.pcap").read_bytes() + b"\0")
-    error = ingest_capture(warehouse, network, duplicate).error
-    assert error == f"{duplicate}: 100% of its packets are in b.pcap, ingested already"
-
-
-def test_a_capture_in_a_merged_file_is_replaced_by_a_larger_one(
-    warehouse, network, tmp_path, captures
-):
-    warehouse.compact()
-    others = {name: packets for name, packets, *_ in rows(warehouse)}
-    first, second, third = (path.read_bytes()[HEADER:] for path in captures[:3])
-    more = tmp_path / "more.pcap"
-    more.write_bytes(captures[0].read_bytes()[:HEADER] + first + second + third[: len(third) // 4])
-    result = ingest_capture(warehouse, network, more)
-    assert set(result.facts.replaces) == {captures[0].name, captures[1].name}
-    kept = sum(others[path.name] for path in captures[2:])
-    assert count(warehouse) == kept + result.facts.packets
-    query = "select capture from ingest_log where duplicate_of = 'more.pcap' order by all"
-    assert ask(warehouse, query).fetchall() == [("8.pcap",), ("9.pcap",)]
 
 
 def test_earlier_versions_are_readable_until_they_are_removed(

@@ -27,8 +27,8 @@ from schemas import (
 from schemas.flows import LIMITS
 from spark_jobs.figures.mart_sql import FUNCTIONS, GROUPS, view_statements
 from spark_jobs.figures.tables import MARTS
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.made_up import flow, publish
 

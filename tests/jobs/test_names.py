@@ -10,9 +10,9 @@ import duckdb
 import pytest
 from conftest import NETWORKS_FILE, ask, count
 
-from spark_jobs.capture.files import capture_name
 from spark_jobs.commands import cli
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.files import capture_name
+from spark_jobs.ingest.job import ingest
 from spark_jobs.warehouse.storage import VIEWS
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.bad_input import changed

@@ -11,7 +11,7 @@ import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 
 from spark_jobs.figures.tables import MARTS
-from spark_jobs.report.build import REPORT, bring_up_to_date
+from spark_jobs.report.build import REPORT, step
 from spark_jobs.warehouse.database import LOCKS
 from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.storage import VIEWS
@@ -78,9 +78,10 @@ def test_a_deleted_report_or_view_file_is_made_again(made, name):
 
 def test_report_is_made_again_when_a_mart_changes(made):
     warehouse = Warehouse(made)
-    page = bring_up_to_date(warehouse)
+    step(warehouse).bring_up_to_date(warehouse)
+    page = warehouse.root / REPORT
     before = page.stat().st_mtime_ns
-    bring_up_to_date(warehouse)
+    step(warehouse).bring_up_to_date(warehouse)
     assert page.stat().st_mtime_ns == before
     day = Unit.of_day("marts", "aa-gprs", DAY)
     facts = warehouse.published(day).facts
@@ -89,7 +90,7 @@ def test_report_is_made_again_when_a_mart_changes(made):
             rows = read_rows(table, warehouse.files(table, "aa-gprs", DAY))
             staging.write(table, "aa-gprs", DAY, "mart", rows)
         warehouse.publish(day, staging.files, facts)
-    bring_up_to_date(warehouse)
+    step(warehouse).bring_up_to_date(warehouse)
     assert page.stat().st_mtime_ns > before
 
 

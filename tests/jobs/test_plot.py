@@ -9,9 +9,9 @@ from conftest import DAY, ask
 
 from spark_jobs.commands.cli import main
 from spark_jobs.figures.names import PLOTS, plot_file_name
-from spark_jobs.jobs.plot import bring_up_to_date
+from spark_jobs.jobs import plot
+from spark_jobs.report import build
 from spark_jobs.report.build import REPORT
-from spark_jobs.report.build import bring_up_to_date as make_report
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit
 
@@ -68,8 +68,8 @@ def made(demo, tmp_path_factory) -> Warehouse:
     root = tmp_path_factory.mktemp("plots") / "w"
     shutil.copytree(demo.warehouse.root, root)
     warehouse = Warehouse(root)
-    make_report(warehouse)
-    bring_up_to_date(warehouse)
+    build.step(warehouse).bring_up_to_date(warehouse)
+    plot.step(warehouse).bring_up_to_date(warehouse)
     return warehouse
 
 
@@ -101,14 +101,14 @@ def test_examples_are_the_connections_limited_the_longest(made):
 def test_missing_pages_are_made_again_and_others_removed(made):
     folder = made.root / PLOTS
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    bring_up_to_date(made)
+    plot.step(made).bring_up_to_date(made)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     shutil.rmtree(folder)
-    bring_up_to_date(made)
+    plot.step(made).bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
     (folder / "flow-1.html").touch()
-    made.record_built(PLOTS, "of something else")
-    bring_up_to_date(made)
+    made.record_made(Unit.of_file(PLOTS), "of something else")
+    plot.step(made).bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
 
 

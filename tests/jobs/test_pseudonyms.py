@@ -21,7 +21,7 @@ from spark_jobs.capture.users import (
     packed_keys,
     user_keys,
 )
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.job import ingest
 from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.command import giscope as run

@@ -1,5 +1,6 @@
 """The quality checks of a day: what each detects, and which days are held."""
 
+import gzip
 import shutil
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -13,9 +14,9 @@ from scapy.layers.inet import IP
 from schemas import FLOWS, INGEST_LOG, QUALITY
 from spark_jobs.base.errors import UserError
 from spark_jobs.figures.tables import MARTS
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs import quality
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.quality.checks import evaluate
 from spark_jobs.settings.networks import QualityLimits, load_networks
@@ -83,7 +84,7 @@ def test_good_day_passes():
     [
         ({"unread_captures": ["peak.pcap"]}, "unread_captures"),
         ({"skipped": 11}, "skipped_share"),
-        ({"copied": 2}, "copied_share"),
+        ({"copied": 2, "copied_captures": ["a.pcap", "b.pcap"]}, "copied_share"),
         ({"acked_unseen_bytes": 1001}, "acked_unseen_share"),
         ({"flows_without_syn": 21}, "without_syn_share"),
         ({"flows_up_only": 4, "flows_down_only": 2}, "one_way_share"),
@@ -300,13 +301,16 @@ def test_files_of_one_name_on_two_days_are_two_captures(warehouse, tmp_path: Pat
 
 @pytest.mark.usefixtures("in_this_process")
 def test_duplicate_captures_hold_no_day(warehouse, tmp_path: Path, network):
-    """The duplicate is a part of an ingested capture, cut within a record."""
+    """The duplicate has the same bytes, compressed."""
     data = pcap(Frame(bytes(IP(src="10.64.0.1", id=i)), NOON * 10**6 + i) for i in range(1, 9))
-    for name, some in (("whole.pcap", data), ("part.pcap", data[:-50])):
+    for name, some in (("a.pcap", data), ("b.pcap", gzip.compress(data))):
         (tmp_path / name).write_bytes(some)
-    work = [(network, tmp_path / name) for name in ("whole.pcap", "part.pcap")]
-    [whole, part] = ingest(warehouse, work)
-    assert (whole.error, part.facts.duplicate_of) == (None, "whole.pcap")
+    work = [(network, tmp_path / name) for name in ("a.pcap", "b.pcap")]
+    [first, second] = ingest(warehouse, work)
+    assert (first.error, second.facts.duplicate_of) == (None, "a.pcap")
+    assert second.error == (
+        f"{tmp_path}/b.pcap: holds the same packets as a.pcap, which is ingested already"
+    )
     quality.check(warehouse, [network], DAY)
     asked = "select value, passed from quality where measure = 'unread_captures'"
     assert ask(warehouse, asked).fetchall() == [(0, True)]

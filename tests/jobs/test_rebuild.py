@@ -10,8 +10,8 @@ from conftest import NETWORKS_FILE, ask, contents
 from schemas import FLOWS, INGEST_LOG, PACKETS
 from spark_jobs.base.errors import UserError
 from spark_jobs.commands.cli import main
-from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.jobs.publish_network import publish_network
+from spark_jobs.ingest.job import ingest_capture
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.rebuild import rebuild
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.database import CATALOG

@@ -5,11 +5,12 @@ import json
 import pytest
 from conftest import DAY, NOON, ask, count
 
+import spark_jobs.ingest.job as ingest_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.ingest as ingest_job
-from spark_jobs.jobs.publish_capture import CaptureOutcome
+from spark_jobs.ingest.publish import CaptureOutcome
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.sessions import DATA, SEGMENTS, conn, download, frame, request
+from tests.helpers.stale_days import stale_days
 from tests.helpers.zeek_logs import CONNECTION, site_log
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -53,7 +54,7 @@ def test_two_logged_requests_override_one_turn(warehouse, network):
     assert flow["throughput"] is not None
     text = site_log("http", [request(NOON + 0.61), request(NOON + 0.62, 2)])
     put(warehouse, network, "http.log", text)
-    assert not flows_job.is_current(warehouse, network, DAY)
+    assert (network, DAY) in stale_days(warehouse, [network])
     (flow,) = rows(warehouse, network, "flows")
     assert flow["request_response"] is False
     assert flow["throughput"] is None

@@ -12,7 +12,7 @@ from conftest import NETWORKS_FILE, ROOT, ask
 import spark_jobs.jobs.flows as flows_job
 from schemas import PACKETS
 from spark_jobs.capture import columns
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.tables import day_plan
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
@@ -52,7 +52,7 @@ def test_bytes_of_many_days_are_bounded(warehouse, network, tmp_path):
 WORKER = """
 import json, resource, sys, time
 from pathlib import Path
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import load_networks
 from spark_jobs.warehouse.store import Warehouse
 networks, folder, warm, capture = map(Path, sys.argv[1:])

@@ -7,7 +7,7 @@ import pytest
 from conftest import CAPTURES, ask
 
 from spark_jobs.capture.subscribers_hint import _likely_prefix
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Subscribers
 from spark_jobs.warehouse.store import Warehouse
 

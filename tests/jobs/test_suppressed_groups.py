@@ -18,11 +18,11 @@ from spark_jobs.figures.suppressed_groups.suppression import (
     without_small_groups,
 )
 from spark_jobs.figures.tables import MARTS, SINGLE_CONNECTIONS, TABLES
+from spark_jobs.ingest.networks import publish_network
+from spark_jobs.jobs import plot
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
-from spark_jobs.jobs.publish_network import publish_network
-from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.report.build import REPORT, bring_up_to_date, write_report
+from spark_jobs.jobs.run import refresh_pages
+from spark_jobs.report.build import REPORT, step, write_report
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 
@@ -150,8 +150,8 @@ def small(demo: Demo, networks: dict[str, Network], tmp_path_factory) -> Warehou
     root = tmp_path_factory.mktemp("small") / "w"
     shutil.copytree(demo.warehouse.root, root)
     warehouse = Warehouse(root)
-    bring_up_to_date(warehouse)
-    draw_examples(warehouse)
+    step(warehouse).bring_up_to_date(warehouse)
+    plot.step(warehouse).bring_up_to_date(warehouse)
     assert update_marts(warehouse) == []
     assert change(warehouse, networks["aa-gprs"], FEWEST) == [("aa-gprs", DAY)]
     assert change(warehouse, networks["bb-gprs"], TOO_MANY) == [("bb-gprs", DAY)]

@@ -16,13 +16,12 @@ import xxhash
 from conftest import NOON, ask
 
 from spark_jobs.base.errors import UserError
-from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.figures.tables import TABLES
-from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.refresh import refresh
+from spark_jobs.ingest.exclusions import forgotten_unit
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs.remove_data import forget
-from spark_jobs.removal.exclusions import forgotten_unit
+from spark_jobs.jobs.run import refresh
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import pcap
@@ -32,23 +31,19 @@ from tests.helpers.subscribers_found import OTHER, SECRET
 ANOTHER, NEIGHBOUR = "10.65.7.10", "10.66.1.1"
 LEAST = 8
 """Characters of a value that is no small number: those are the same by chance."""
-CONNECTIONS = 400
-"""So that some of their packets are in the capture's sample."""
+CONNECTIONS = 20
 PLAIN = FILE.replace('access = "lte"', 'access = "lte"\npseudonyms = "none"')
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def values(root: Path) -> set[str]:
-    """Return every value that a warehouse keeps: in tables, the catalog, and captures' samples."""
+    """Return every value that a warehouse keeps: in tables and in the catalog."""
     store, found = Warehouse(root), set()
     for table in TABLES.values():
         for path in store.files(table):
             for column in pq.read_table(path, partitioning=None).columns:
                 found.update(parts(column.to_pylist()))
-            metadata = pq.read_metadata(path).metadata or {}
-            if text := metadata.get(METADATA_KEY.encode()):
-                found.update(f"sample {key}" for key in decode_sample(text.decode()))
     with closing(sqlite3.connect(root / "catalog.sqlite")) as catalog:
         names = catalog.execute("select name from sqlite_master where type = 'table'").fetchall()
         for (name,) in names:
@@ -126,7 +121,6 @@ def test_no_guess_gives_a_stored_value(tmp_path):
     assert values_of_right_guess(kept, guessed, wrong) == set()
     (content,) = ask(Warehouse(kept), "select content from ingest_log").fetchone()
     assert re.fullmatch("[0-9a-f]{40}", content)
-    assert sum(value.startswith("sample") for value in values(kept)) > 3
 
 
 def test_a_right_guess_of_a_plain_address_is_found(tmp_path):
@@ -138,7 +132,6 @@ def test_a_right_guess_of_a_plain_address_is_found(tmp_path):
     found = values_of_right_guess(*folders)
     raw = (tmp_path / "k/captures/aa/a.pcap").read_bytes()
     assert {A4, xxhash.xxh3_128_hexdigest(raw)} <= found
-    assert any(value.startswith("sample") for value in found)
 
 
 def test_no_guess_of_a_far_subscriber_gives_a_stored_value(tmp_path):

@@ -24,8 +24,8 @@ from schemas import (
     STALLS,
     Table,
 )
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.jobs.quality import check
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse

@@ -18,8 +18,8 @@ from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, compa
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.mart import METRICS
 from spark_jobs.figures.selection import Selection
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse

@@ -14,7 +14,7 @@ from schemas import FLOWS, LEASES
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture.users import user_keys
 from spark_jobs.commands.cli import main
-from spark_jobs.jobs.publish_network import publish_network
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.report.display_filter import Condition, parse_filter
 from spark_jobs.report.find_connections import find_connections, parse_time, search_of
 from spark_jobs.warehouse.store import Warehouse

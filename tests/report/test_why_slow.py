@@ -13,8 +13,8 @@ from schemas.flows import LIMITS
 from spark_jobs.figures.hours import Grid, split_by_hours
 from spark_jobs.figures.page_elements import log_quantile
 from spark_jobs.figures.retransmissions_by_cause.page import PAPER
+from spark_jobs.ingest.networks import publish_network
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.jobs.publish_network import publish_network
 from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse

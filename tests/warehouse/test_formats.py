@@ -8,7 +8,7 @@ from conftest import DAY, NETWORKS_FILE, contents
 
 from schemas import FLOWS
 from spark_jobs.base.sources import giscope_version
-from spark_jobs.capture import FrontEnd, stamp
+from spark_jobs.ingest import plan
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.warehouse.catalog_tables import FORMAT
 from spark_jobs.warehouse.facts import CaptureFacts
@@ -16,6 +16,7 @@ from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.command import giscope
 from tests.helpers.small_captures import ingest_syns
+from tests.helpers.stale_days import stale_days
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -43,7 +44,8 @@ def run(warehouse, captures):
 
 def test_packets_of_another_format_are_read_again(made, network, captures, monkeypatch):
     held = run(made, captures).stderr
-    monkeypatch.setitem(stamp.FORMAT, FrontEnd.BUILTIN, 99)
+    monkeypatch.setattr("spark_jobs.ingest.plan.FORMAT", 99)
+    monkeypatch.setattr("spark_jobs.ingest.read.FORMAT", 99)
     assert flows_job.captures_of_another_format(made, network.name).keys() == {"a.pcap", "b.pcap"}
     before = contents(made.root)
     assert run(made, captures).stderr == held
@@ -55,7 +57,8 @@ def test_the_day_stays_as_it_is_once_its_captures_are_gone(
     made, network, captures, monkeypatch, tmp_path
 ):
     held = run(made, captures).stderr
-    monkeypatch.setitem(stamp.FORMAT, FrontEnd.BUILTIN, 99)
+    monkeypatch.setattr("spark_jobs.ingest.plan.FORMAT", 99)
+    monkeypatch.setattr("spark_jobs.ingest.read.FORMAT", 99)
     monkeypatch.setattr(flows_job, "FORMAT", 99)
     (captures / "b.pcap").rename(tmp_path / "b.pcap")
     before = made.content_hashes(FLOWS, network.name, DAY)
@@ -66,13 +69,13 @@ def test_the_day_stays_as_it_is_once_its_captures_are_gone(
     assert made.content_hashes(FLOWS, network.name, DAY) == before
     (tmp_path / "b.pcap").rename(captures / "b.pcap")
     assert run(made, captures).stderr == held
-    assert flows_job.stale_days(made, [network]) == []
+    assert stale_days(made, [network]) == []
 
 
 def test_days_of_an_unknown_format_are_made_again():
     """A rebuilt catalog knows the packets, not their format."""
-    assert not stamp.has_another_format(CaptureFacts(packets=1))
-    assert stamp.has_another_format(CaptureFacts(packets=1, format=99))
+    assert not plan.has_another_format(CaptureFacts(packets=1))
+    assert plan.has_another_format(CaptureFacts(packets=1, format=99))
 
 
 def test_the_mark_names_the_version(made):

@@ -5,7 +5,7 @@ import pytest
 from conftest import NOON
 
 from schemas import PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.store import Warehouse

@@ -11,13 +11,12 @@ from conftest import NOON, ROOT
 
 from schemas import PACKETS
 from spark_jobs.capture import columns
-from spark_jobs.jobs.ingest import ingest
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse import compaction
 from spark_jobs.warehouse.row_groups import (
     in_capture_order,
-    read_between,
     read_columns,
     row_groups,
     rows_by_capture,
@@ -97,16 +96,6 @@ def test_a_row_group_is_read_for_the_partitions_wanted(ingested):
     assert group.restricted_to((3, 9)).wanted == (3,)
     tables = [*read_columns(groups, ["user_partition", "ts"])]
     assert sum(map(len, tables)) == USERS * len(EXCHANGE) == sum(g.rows for g in groups)
-
-
-def test_packets_between_two_times_are_of_one_capture(ingested):
-    first = NOON * 1_000_000
-    paths = ingested.files(PACKETS)
-    rows = pa.concat_tables(
-        read_between(paths, "b.pcap", ["frame", "ts"], first, first + 2_500_000)
-    )
-    assert rows["frame"].to_pylist() == [1, 2, 3]
-    assert not [*read_between(paths, "b.pcap", ["frame", "ts"], 0, first - 1)]
 
 
 def row_group_calls(path: Path) -> set[str]:

@@ -10,8 +10,8 @@ import pytest
 import zstandard
 from conftest import ROOT, ask
 
+import spark_jobs.ingest.job as ingest_job
 import spark_jobs.jobs.flows as flows_job
-import spark_jobs.jobs.ingest as ingest_job
 from schemas.accounting import STATUSES
 from schemas.zeek import LOGS
 from spark_jobs.capture.reader import ReadStats

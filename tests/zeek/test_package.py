@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.commands.cli import app
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import Frame, pcap, timed
 from tests.helpers.layers import DATA, DATAGRAM, PING, SYN, SYN6

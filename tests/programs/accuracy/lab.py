@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from schemas import FLOWS, LOSSES, PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.tables.day_plan import WorkItem, work_items
 from spark_jobs.tables.day_tables import make_flows, read_partition

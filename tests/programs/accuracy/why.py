@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.csv
 
 from schemas import FLOWS, RETRANSMISSIONS, RTO_VALUES
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.programs.accuracy.lab import job_tables, stream

@@ -23,8 +23,8 @@ from rich.table import Table as Grid
 
 from schemas import FLOWS, PACKETS
 from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.ingest.job import ingest, ingest_capture
 from spark_jobs.jobs.flows import publish_flows
-from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import make_flows

@@ -27,8 +27,8 @@ from rich.table import Table as Grid
 
 from schemas import FLOWS
 from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.jobs.flows import days_with_packets
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import make_flows

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import INGEST_LOG, PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.ingest.job import ingest_capture
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.day_plan import work_items
 from spark_jobs.tables.day_tables import make_flows

@@ -23,8 +23,8 @@ from schemas import FLOWS, PACKETS, Table
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import MARTS
+from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs import flows as flows_job
-from spark_jobs.jobs.ingest import ingest
 from spark_jobs.settings.networks import Network, load_networks
 from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.storage import VIEWS

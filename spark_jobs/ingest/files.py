@@ -1,6 +1,7 @@
-"""Names of capture files and logs, and the search for them in a folder."""
+"""Names of capture files and logs, and the search for them in folders."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -8,6 +9,10 @@ from pathlib import Path
 from spark_jobs.base.errors import UserError, in_a_line, printable
 from spark_jobs.base.places import NOT_REGULAR, FolderListing, list_folder
 from spark_jobs.capture import FrontEnd
+from spark_jobs.settings.networks import Network, find_network
+
+CaptureFile = tuple[Network, Path]
+"""A network and one of its capture files or logs."""
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -81,14 +86,84 @@ class FoundFiles:
     """Files of a folder that a front end reads.
 
     files: the files
-    unused_logs: kinds of Zeek logs in the folder that giscope does not use
+    notes: a line about the logs of Zeek in the folder that giscope does not use
     errors: one line for each folder that cannot be read, for links that are not followed, and for
         each path that is named as an input but is no regular file
     """
 
     files: list[Path] = field(default_factory=list)
-    unused_logs: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+
+@dataclass
+class FoundWork:
+    """Files to ingest, each with its network; notes, errors: as in FoundFiles, of all folders."""
+
+    files: list[CaptureFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def add(self, network: Network, found: FoundFiles) -> None:
+        """Add the files of a network that were found, and the lines about them."""
+        self.files += [(network, path) for path in found.files]
+        self.notes += found.notes
+        self.errors += found.errors
+
+
+def find_work(
+    folder: Path,
+    networks: dict[str, Network],
+    networks_file: Path,
+    front_end: FrontEnd,
+    follow_links: bool,
+) -> FoundWork:
+    """Find the files of every network in a folder that has a folder for each.
+
+    networks: those of networks_file, by name. Raises UserError if there is nothing to ingest.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    contents, work = list_folder(folder, follow_links), FoundWork()
+    if contents.links:
+        work.errors.append(unfollowed_links_message(folder, contents.links))
+    for network_folder in contents.folders:
+        found = find_captures(network_folder, front_end, follow_links)
+        try:
+            if found.files:
+                network = find_network(networks, network_folder.name, networks_file)
+                work.add(network, found)
+            else:
+                work.errors += found.errors
+        except UserError as error:
+            work.notes += found.notes
+            work.errors += [*found.errors, *error.args]
+    if not work.files:
+        nothing = f"{folder}: no capture or log in a folder of it that is named as a network"
+        raise UserError(*(work.errors or [nothing]))
+    return work
+
+
+def find_named(
+    paths: Iterable[Path], network: Network, front_end: FrontEnd, follow_links: bool
+) -> FoundWork:
+    """Find the files of a network among paths of files and folders."""
+    work = FoundWork()
+    for path in paths:
+        is_folder = _is_folder(path)
+        work.add(
+            network,
+            find_captures(path, front_end, follow_links) if is_folder else FoundFiles([path]),
+        )
+    return work
+
+
+def _is_folder(path: Path) -> bool:
+    """Return whether a path is a folder; it is not if its name is not valid."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def find_captures(
@@ -118,7 +193,9 @@ def find_captures(
         logs = [path for path in files if path not in captures and has_log_name(path)]
         usable = [path for path in logs if _is_usable_log(path)]
         found.files += usable
-        found.unused_logs = {path.name.split(".")[0] for path in logs if path not in usable}
+        unused = {path.name.split(".")[0] for path in logs if path not in usable}
+        if found.files and unused:
+            found.notes.append(f"{folder}: logs left out: {', '.join(sorted(unused))}")
     return found
 
 

@@ -1,4 +1,6 @@
-"""The leases job: it makes leases from RADIUS accounting, in one task for each day."""
+"""The leases of users, made from RADIUS accounting in one task for each day."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +13,15 @@ from schemas import ACCOUNTING, LEASES
 from spark_jobs.base.errors import withhold
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import Failure, run_tasks
-from spark_jobs.removal.exclusions import load_exclusions
+from spark_jobs.ingest.exclusions import load_exclusions
 from spark_jobs.settings.networks import Network
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import MadeFacts
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
-from spark_jobs.warehouse.store import Warehouse, fingerprint
-from spark_jobs.warehouse.units import Unit
+from spark_jobs.warehouse.steps import Step
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.units import Unit, fingerprint
 from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
 SQL = Path(__file__).with_name("leases.sql")
@@ -33,47 +36,53 @@ DayItem = tuple[NamesOfDay, list[Path]]
 
 def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
     """Bring the leases of every day up to date with the accounting."""
-    items = [item for network in networks for item in _stale(warehouse, network)]
-    if not items:
-        return
-    with warehouse.staging() as staging:
+    items = {
+        Unit.of_day("leases", network.name, names.day): (names, paths)
+        for network in networks
+        for names, paths in _days(warehouse, network)
+    }
 
+    def make(stale: dict[Unit, str]) -> None:
         def publish(item: DayItem, files: list[Written] | Failure) -> None:
-            names, paths = item
+            names, _ = item
             unit = Unit.of_day("leases", names.network, names.day)
             if isinstance(files, Failure):
                 withhold(f"leases of {names.network} on {names.day}", files.reason)
                 warehouse.publish_facts(unit, MadeFacts(inputs="", failed=files.reason))
                 return
-            warehouse.publish(unit, files, MadeFacts(inputs=_inputs(paths)))
+            warehouse.publish(unit, files, MadeFacts(inputs=stale[unit]))
 
         exclusions = {
             network.name: load_exclusions(warehouse, network.name) for network in networks
         }
-        run_tasks(_LeasesTask(staging, exclusions), items, "leases", publish)
+        with warehouse.staging() as staging:
+            task = _LeasesTask(staging, exclusions)
+            run_tasks(task, [items[unit] for unit in stale], "leases", publish)
+
+    sql = SQL.read_text()
+    inputs = {
+        unit: fingerprint(sql, [path.name for path in paths]) for unit, (_, paths) in items.items()
+    }
+    Step(inputs, make).bring_up_to_date(warehouse)
 
 
-def _stale(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
-    """Yield the days whose leases are not up to date, each with its files of accounting."""
+def _days(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
+    """Yield the days that may have leases, each with its files of accounting.
+
+    Days whose accounting was purged are left out: they stay as they are.
+    """
     name = network.name
-    inputs_made = {
-        published.unit.day: MadeFacts.of(published).inputs
+    made = {
+        published.unit.day: warehouse.is_intact(published)
         for published in warehouse.published_units("leases", name)
-        if warehouse.is_intact(published)
     }
     files = warehouse.files_by_date(ACCOUNTING, name)
     offsets = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
     purged_before = warehouse.purged_before(name, ACCOUNTING, LEASES)
-    for day in sorted({day + offset for day in files for offset in offsets} | set(inputs_made)):
-        if day in inputs_made and day - timedelta(DAYS_AROUND) < purged_before:
-            continue  # the accounting that it was made from was purged
-        paths = [path for offset in offsets for path in files.get(day + offset, [])]
-        if inputs_made.get(day) != _inputs(paths):
+    for day in sorted({day + offset for day in files for offset in offsets} | set(made)):
+        if not (made.get(day) and day - timedelta(DAYS_AROUND) < purged_before):
+            paths = [path for offset in offsets for path in files.get(day + offset, [])]
             yield NamesOfDay.of(network, day), paths
-
-
-def _inputs(paths: list[Path]) -> str:
-    return fingerprint(SQL.read_text(), [path.name for path in paths])
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import PACKETS, Table
 from schemas.zeek import PACKET_LOG
@@ -20,20 +21,17 @@ from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.clock import correct_clock_steps
 from spark_jobs.capture.cut_rows import cut_log_rows, cut_packets
 from spark_jobs.capture.duplicates import drop_duplicates
-from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.fragments import join_fragments
 from spark_jobs.capture.front_end import READERS, choose_front_end
-from spark_jobs.capture.ingest_log import count_rows
-from spark_jobs.capture.packet_sample import make_sample, packet_keys
-from spark_jobs.capture.plan import CaptureFile
 from spark_jobs.capture.quic_flows import mark_quic
 from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
-from spark_jobs.capture.stamp import FORMAT, stamp
 from spark_jobs.capture.subscribers_hint import subscribers_hint
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import user_keys
 from spark_jobs.capture.zeek_kinds import log_kind
+from spark_jobs.ingest.files import CaptureFile, capture_name
+from spark_jobs.ingest.plan import FORMAT
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.files import TableWriter, Written
@@ -48,14 +46,12 @@ class CaptureRead:
     facts: what is known of it, with the error if one ended the reading
     notes: lines for the user
     files: the staged files with its rows
-    sample: a sample of its packets (see packet_sample.py); None after an error
     disk_full: the error is a full disk, so the file may be good
     """
 
     facts: CaptureFacts = field(default_factory=CaptureFacts)
     notes: list[str] = field(default_factory=list)
     files: list[Written] = field(default_factory=list)
-    sample: np.ndarray | None = None
     disk_full: bool = False
 
 
@@ -86,14 +82,9 @@ def _stage_rows(
 ) -> None:
     """Stage a file's rows; `read` gets what is known of the file as soon as it is known."""
     network, path = file
-    read.facts = read.facts.replace(front_end=str(front_end))
-    read.facts = read.facts.replace(
-        stamp=stamp(path, network, front_end),
-        size=path.stat().st_size,
-        format=FORMAT[front_end],
-    )
+    read.facts = read.facts.replace(front_end=str(front_end), format=FORMAT)
+    read.facts = read.facts.replace(size=path.stat().st_size)
     stats = ReadStats()
-    removed_keys = [np.empty(0, np.uint64)]
     with ExitStack() as stack:
         writers: dict[tuple[date, Table], TableWriter] = {}
         table, pieces = _table_and_pieces(network, path, front_end, stats)
@@ -103,8 +94,6 @@ def _stage_rows(
             kept = exclusions.apply(table, day, rows)
             if len(kept) < len(rows):
                 stats.skipped[REMOVED_REASON] += len(rows) - len(kept)
-                if table is PACKETS:
-                    removed_keys.append(np.setdiff1d(packet_keys(rows), packet_keys(kept)))
             if not len(kept):
                 continue
             form = table.form_of(kept.num_columns)
@@ -124,7 +113,6 @@ def _stage_rows(
             f"{path}: no packet of a subscriber of {network.name} in it"
             + (f" ({reasons})" if reasons else "")
         )
-    read.sample = np.setdiff1d(make_sample(stats.sample_keys), np.concatenate(removed_keys))
 
 
 def _table_and_pieces(
@@ -163,6 +151,23 @@ def _in_vlans(
             batch = batch.select(wanted)
         if len(batch.rows):
             yield batch
+
+
+def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> CaptureFacts:
+    """Return the facts of a capture or log with some more rows of a day."""
+    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
+    counted = facts.replace(
+        rows=facts.rows + len(rows),
+        first_us=low if facts.first_us is None else min(facts.first_us, low),
+        last_us=high if facts.last_us is None else max(facts.last_us, high),
+    )
+    if table is not PACKETS:
+        return counted
+    return counted.replace(
+        packets=facts.packets + len(rows),
+        ipv6_packets=facts.ipv6_packets + rows["ip_id"].null_count,
+        dates=sorted({*facts.dates, day}),
+    )
 
 
 @parser

@@ -1,5 +1,5 @@
-"""One capture in several files, as while it is being compressed or unpacked: the whole one counts,
-whichever that is, and the others are named. An error in a file, or in a network, stops no other."""
+"""Landed files: of a capture in several files the complete one counts, and the others are named. An
+error in a file, or in a network, stops no other."""
 
 import gzip
 import os
@@ -14,9 +14,9 @@ import zstandard
 from conftest import NETWORKS_FILE, ask, count
 from scapy.layers.inet import IP, TCP
 
-from spark_jobs.capture import FrontEnd, capture_variants, files
+from spark_jobs.capture import FrontEnd
 from spark_jobs.commands import cli
-from spark_jobs.jobs import ingest as job
+from spark_jobs.ingest import files, job
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.capture_files import NOON, Frame, pcap
@@ -45,17 +45,6 @@ COMPRESSED[".gz of members"] = lambda data: gzip.compress(data[:9000]) + gzip.co
 
 def part(data: bytes) -> bytes:
     return data[: len(data) * 2 // 3]
-
-
-STATES = {
-    "being compressed": lambda whole, packed: (whole, part(packed), ""),
-    "not begun to be compressed": lambda whole, packed: (whole, b"", ""),
-    "being unpacked": lambda whole, packed: (part(whole), packed, "packed"),
-    "not begun to be unpacked": lambda whole, packed: (b"", packed, "packed"),
-    "both": lambda whole, packed: (whole, packed, "packed"),
-    "cut while it was copied": lambda whole, packed: (whole, packed[:-1], ""),
-}
-"""Plain bytes, compressed ones, and which of both are read."""
 
 
 @pytest.fixture
@@ -99,7 +88,7 @@ def packets_only(tmp_path, monkeypatch) -> None:
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
     monkeypatch.setattr("spark_jobs.commands.summary.table1_summary", lambda _: "")
-    monkeypatch.setattr("spark_jobs.jobs.refresh.write_pages", lambda _: tmp_path)
+    monkeypatch.setattr("spark_jobs.jobs.run.write_pages", lambda _: tmp_path)
 
 
 @pytest.fixture
@@ -115,39 +104,14 @@ def ran(giscope, tmp_path, landing, packets_only):
     return run
 
 
-@pytest.mark.parametrize("suffix", COMPRESSED)
-@pytest.mark.parametrize("state", STATES)
-def test_the_whole_file_is_chosen(tmp_path, state, suffix):
-    plain, packed, taken = STATES[state](WHOLE, COMPRESSED[suffix](WHOLE))
-    paths = {"": tmp_path / "x.pcap", "packed": tmp_path / f"x.pcap{suffix.split(' ')[0]}"}
-    paths[""].write_bytes(plain)
-    paths["packed"].write_bytes(packed)
-    choice = capture_variants.choose_file([*paths.values()])
-    (line,) = choice.notes
-    assert (choice.chosen, choice.errors) == (paths[taken], {})
-    other = paths["packed" if taken == "" else ""]
-    assert line.startswith(f"{other}: skipped: {paths[taken]} is read instead; this file holds ")
-
-
 def test_the_other_file_is_named_in_a_line_without_an_error(ingested, tmp_path):
     plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
     plain.write_bytes(WHOLE)
     packed.write_bytes(part(gzip.compress(WHOLE)))
-    line = f"giscope: {packed}: skipped: {plain} is read instead; this file holds its beginning"
+    line = f"giscope: {packed}: skipped: {plain} is read instead"
     for _ in range(2):
         assert ingested(packed, plain) == (0, [line])
         assert count(Warehouse(tmp_path / "w")) == PACKETS
-
-
-@pytest.mark.parametrize("whole", ["", ".gz", ".zst"])
-def test_the_whole_one_of_three_files_counts(warehouse, network, tmp_path, whole):
-    forms = {"": WHOLE, ".gz": COMPRESSED[".gz"](WHOLE), ".zst": COMPRESSED[".zst"](WHOLE)}
-    for suffix, data in forms.items():
-        (tmp_path / f"x.pcap{suffix}").write_bytes(data if suffix == whole else part(data))
-    work = [(network, tmp_path / f"x.pcap{suffix}") for suffix in forms]
-    (result,) = job.ingest(warehouse, work)
-    assert (result.path, len(result.notes)) == (tmp_path / f"x.pcap{whole}", 2)
-    assert (result.facts.packets, result.facts.skipped) == (PACKETS, {})
 
 
 @pytest.mark.parametrize("front_end", [FrontEnd.AUTO, FrontEnd.ZEEK_LOG])
@@ -158,16 +122,6 @@ def test_the_whole_one_of_two_logs_counts(warehouse, network, tmp_path, front_en
     assert len(work) == 2
     (result,) = job.ingest(warehouse, work, front_end)
     assert (result.path.name, result.facts.packets) == ("giscope_packets.log", PACKETS)
-
-
-def test_the_whole_one_of_two_files_counts_when_zeek_reads_captures(
-    warehouse, network, tmp_path, zeek
-):
-    (tmp_path / "x.pcap").write_bytes(WHOLE)
-    (tmp_path / "x.pcap.gz").write_bytes(part(gzip.compress(WHOLE)))
-    work = [(network, tmp_path / name) for name in ("x.pcap.gz", "x.pcap")]
-    (result,) = job.ingest(warehouse, work, FrontEnd.ZEEK)
-    assert (result.path.name, result.facts.packets) == ("x.pcap", PACKETS)
 
 
 def test_a_published_capture_is_not_replaced_by_an_incomplete_file(ingested, tmp_path):
@@ -185,41 +139,6 @@ def test_a_published_capture_is_not_replaced_by_an_incomplete_file(ingested, tmp
                 path.write_bytes(data)
         assert ingested(*(path for path in (plain, packed) if path.exists()))[0] == 0
         assert count(Warehouse(tmp_path / "w")) == PACKETS
-
-
-def test_a_damaged_file_is_an_error_and_the_other_counts(ingested, tmp_path):
-    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
-    plain.write_bytes(WHOLE)
-    whole = gzip.compress(WHOLE)
-    packed.write_bytes(whole[:300] + b"\xff" * 20 + whole[320:])
-    status, (line,) = ingested(plain, packed)
-    assert status == 2
-    assert line.startswith(
-        f"giscope: {packed}: skipped: {plain} is read instead; this file is damaged: "
-    )
-    assert count(Warehouse(tmp_path / "w")) == PACKETS
-
-
-def test_another_capture_of_the_same_name_is_an_error_and_does_not_replace_the_first(
-    ingested, tmp_path
-):
-    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
-    plain.write_bytes(WHOLE)
-    ingested(plain)
-    packed.write_bytes(gzip.compress(packets(7000, 900)))
-    status, (line,) = ingested(packed, plain)
-    assert (status, f"{packed}: has the same capture name as {plain}, but" in line) == (2, True)
-    assert count(Warehouse(tmp_path / "w")) == PACKETS
-
-
-def test_files_longer_than_the_comparison_window_are_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_jobs.capture.stream.WINDOW_BYTES", 1000)
-    a, b, c = (tmp_path / name for name in ("x.pcap", "x.pcap.zst", "x.pcap.gz"))
-    a.write_bytes(part(WHOLE))
-    b.write_bytes(zstandard.compress(WHOLE))
-    c.write_bytes(gzip.compress(WHOLE[:5000] + b"?" + WHOLE[5001:-9]))
-    choice = capture_variants.choose_file([a, b, c])
-    assert (choice.chosen, len(choice.notes), list(choice.errors)) == (b, 1, [c])
 
 
 def test_two_files_of_one_capture_do_not_affect_another_network(ran, landing):
@@ -374,7 +293,7 @@ def test_files_that_are_not_regular_are_refused_in_a_folder(ran, landing, fails_
 def test_a_pipe_of_the_shell_is_refused_before_workers_open_it(
     ingested, tmp_path, fails_if_it_waits, monkeypatch
 ):
-    monkeypatch.setattr(job, "_ingest_changed", lambda _, items, *__: [1 / 0 for _ in items])
+    monkeypatch.setattr(job, "_read_and_publish", lambda _, items, *__: dict.fromkeys(items, 1 / 0))
     read, write = os.pipe()
     os.write(write, WHOLE[:4000])
     os.close(write)

@@ -12,27 +12,23 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.base.errors import in_a_line
 from spark_jobs.capture import FrontEnd
-from spark_jobs.capture.files import has_log_name
-from spark_jobs.capture.plan import CaptureFile, plan_ingest
 from spark_jobs.capture.removal_filter import RemovalFilter
 from spark_jobs.engine.tasks import Failure, by_spark, run_tasks
-from spark_jobs.jobs.leases import update_leases
-from spark_jobs.jobs.publish_capture import (
-    CaptureOutcome,
-    finish_replacing,
-    publish_capture,
-    report_if_replaced,
-)
-from spark_jobs.jobs.publish_network import keys_with_secret, publish_network
-from spark_jobs.removal.exclusions import load_exclusions
+from spark_jobs.ingest.exclusions import load_exclusions
+from spark_jobs.ingest.files import CaptureFile
+from spark_jobs.ingest.leases import update_leases
+from spark_jobs.ingest.networks import keys_with_secret, publish_network
+from spark_jobs.ingest.plan import capture_unit, inputs_hash, plan_ingest
+from spark_jobs.ingest.publish import CaptureOutcome, publish_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.steps import Step
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.units import Unit
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 if TYPE_CHECKING:
-    from spark_jobs.capture.rows_of_file import CaptureRead
+    from spark_jobs.ingest.read import CaptureRead
 
 
 def ingest(
@@ -44,34 +40,37 @@ def ingest(
 
     An error of a file, or of a network, is in the outcomes of its files. It stops no other file.
     """
-    files = list(dict.fromkeys(work))
-    networks = {network.name: network for network, _ in files}
+    if by_spark():  # its workers run in other folders
+        work = [(network, path.absolute()) for network, path in work]
+    work = list(dict.fromkeys(work))
+    networks = {network.name: network for network, _ in work}
     refusals = _prepare_networks(warehouse, networks.values())
-    plan = plan_ingest(
-        [file for file in files if file[0].name not in refusals],
-        lambda network, name: _intact_facts(warehouse, Unit("capture", network, name)),
-        front_end,
-    )
     outcomes: dict[CaptureFile, CaptureOutcome] = {}
-    for file in files:
-        if reason := refusals.get(file[0].name) or plan.errors.get(file):
+    for file in work:
+        if reason := refusals.get(file[0].name):
             outcomes[file] = CaptureOutcome.of(file, CaptureFacts(error=reason))
-            outcomes[file].network_refused = file[0].name in refusals
-        elif facts := plan.unchanged.get(file):
-            outcomes[file] = CaptureOutcome.of(file, facts)
+            outcomes[file].network_refused = True
+    plan = plan_ingest(file for file in work if file not in outcomes)
+    for file, reason in plan.errors.items():
+        outcomes[file] = CaptureOutcome.of(file, CaptureFacts(error=reason))
+    files = {capture_unit(file): file for file in plan.files}
+
+    def read(stale: dict[Unit, str]) -> None:
+        chosen = {files[unit]: inputs for unit, inputs in stale.items()}
+        outcomes.update(_read_and_publish(warehouse, chosen, front_end))
+
+    inputs = {unit: inputs_hash(file, front_end) for unit, file in files.items()}
+    Step(inputs, read).bring_up_to_date(warehouse)
+    for unit, file in files.items():
+        if file not in outcomes:
+            published = warehouse.published(unit) or PublishedUnit(unit)
+            outcomes[file] = CaptureOutcome.of(file, CaptureFacts.of(published))
             outcomes[file].unchanged = True
-    # Captures first: if a packet log was made from a capture, the log is the one to reject.
-    for are_logs in (False, True):
-        chosen = [file for file in plan.to_read if has_log_name(file[1]) == are_logs]
-        outcomes.update(zip(chosen, _ingest_changed(warehouse, chosen, front_end), strict=True))
-    for file, outcome in outcomes.items():
-        report_if_replaced(warehouse, outcome)
-        outcome.notes += plan.notes.get(file, [])
-    update_leases(
-        warehouse, [network for name, network in networks.items() if name not in refusals]
-    )
+        outcomes[file].notes += plan.notes.get(file, [])
+    usable = [network for network in networks.values() if network.name not in refusals]
+    update_leases(warehouse, usable)
     warehouse.update_views()
-    return [outcomes[file] for file in files if file in outcomes]
+    return [outcomes[file] for file in work if file in outcomes]
 
 
 def _prepare_networks(warehouse: Warehouse, networks: Iterable[Network]) -> dict[str, str]:
@@ -83,41 +82,32 @@ def _prepare_networks(warehouse: Warehouse, networks: Iterable[Network]) -> dict
     for network in networks:
         try:
             publish_network(warehouse, network)
-            finish_replacing(warehouse, network.name)
             load_exclusions(warehouse, network.name)  # fails without the key
         except Exception as error:
             refusals[network.name] = in_a_line(error)
     return refusals
 
 
-def _intact_facts(warehouse: Warehouse, unit: Unit) -> CaptureFacts | None:
-    """Return the facts of a published capture; None if it is not published or files are missing."""
-    published = warehouse.published(unit)
-    return CaptureFacts.of(published) if published and warehouse.is_intact(published) else None
+def _read_and_publish(
+    warehouse: Warehouse, files: dict[CaptureFile, str], front_end: FrontEnd
+) -> dict[CaptureFile, CaptureOutcome]:
+    """Read capture files, and publish each as soon as its task has read it.
 
-
-def _ingest_changed(
-    warehouse: Warehouse, files: list[CaptureFile], front_end: FrontEnd
-) -> list[CaptureOutcome]:
-    """Read capture files, and publish each as soon as its task has read it."""
-    if not files:
-        return []
-    if by_spark():  # its workers run in other folders
-        files = [(network, path.absolute()) for network, path in files]
+    files: the files with the hashes of their inputs
+    """
     outcomes: dict[CaptureFile, CaptureOutcome] = {}
     with warehouse.staging() as staging:
 
         def publish(file: CaptureFile, read: CaptureRead | Failure) -> None:
             if isinstance(read, Failure):
-                from spark_jobs.capture.rows_of_file import CaptureRead
+                from spark_jobs.ingest.read import CaptureRead
 
-                error = f"{file[1]}: {read.reason}"
-                read = CaptureRead(CaptureFacts(error=error))
-            outcomes[file] = publish_capture(warehouse, staging, file, read)
+                read = CaptureRead(CaptureFacts(error=f"{file[1]}: {read.reason}"))
+            outcomes[file] = publish_capture(warehouse, staging, file, read, files[file])
 
         task = _ReadTask.of(warehouse, staging, [network for network, _ in files], front_end)
-        run_tasks(task, files, "ingest", publish)
-    return [outcomes[file] for file in files]
+        run_tasks(task, [*files], "ingest", publish)
+    return outcomes
 
 
 def ingest_capture(
@@ -128,9 +118,11 @@ def ingest_capture(
     Errors of the file are in the outcome. A file that does not exist leaves no row.
     """
     keys_with_secret(network)
+    file = network, path
     with warehouse.staging() as staging:
         task = _ReadTask.of(warehouse, staging, [network], front_end)
-        return publish_capture(warehouse, staging, (network, path), task((network, path)))
+        inputs = inputs_hash(file, front_end)
+        return publish_capture(warehouse, staging, file, task(file), inputs)
 
 
 @dataclass
@@ -157,6 +149,6 @@ class _ReadTask:
         return cls(staging, front_end, exclusions)
 
     def __call__(self, file: CaptureFile) -> CaptureRead:
-        from spark_jobs.capture.rows_of_file import read_file
+        from spark_jobs.ingest.read import read_file
 
         return read_file(self.staging, file, self.front_end, self.exclusions[file[0].name])
