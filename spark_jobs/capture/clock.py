@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_jobs.capture import decode
+from spark_jobs.capture import decode, record
 from spark_jobs.capture.decode import ACK, FIN, RST, SYN
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine
 from spark_jobs.capture.reader import PacketBatch, ReadStats
@@ -262,7 +262,7 @@ def _next_jump(rows, start, clock):
     """Return the index of the next row that comes after a jump back or a gap.
 
     Returns len(rows) if no row does. Rows before it get the timestamps of the file's clock. rows:
-    decode.ROW[n], searched from `start` on; clock: CLOCK[1].
+    record.ROW[n], searched from `start` on; clock: CLOCK[1].
     """
     state = clock[0]
     for i in range(start, len(rows)):
@@ -298,7 +298,7 @@ def _time_passed(rows, gap, shift_us):
         for k in range(max(0, gap - FEW_ROWS), gap):
             one, other = rows[k], rows[i]
             if (
-                one.has & other.has & decode.HAS_TIMESTAMPS
+                one.has & other.has & record.HAS_TIMESTAMPS
                 and one.user == other.user
                 and one.server == other.server
                 and one.user_port == other.user_port
@@ -312,7 +312,7 @@ def _time_passed(rows, gap, shift_us):
 
 @compiled
 def _as_segments(rows, addresses):
-    """Return rows, decode.ROW[n], as SEGMENT[n].
+    """Return rows, record.ROW[n], as SEGMENT[n].
 
     addresses: uint64, hashes by address number.
     """
@@ -321,7 +321,7 @@ def _as_segments(rows, addresses):
         row, segment = rows[i], out[i]
         flags = row.tcp_flags
         segment.ts = row.ts
-        if not row.has & decode.HAS_TCP or flags & (RST | ACK) == RST:
+        if not row.has & record.HAS_TCP or flags & (RST | ACK) == RST:
             continue
         ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
         segment.connection = hash_combine(
@@ -333,7 +333,7 @@ def _as_segments(rows, addresses):
         segment.direction, segment.is_syn = row.downlink, flags & SYN > 0
         segment.is_closed = row.window == 0
         segment.has_ack = flags & ACK > 0
-        if row.has & decode.HAS_TIMESTAMPS:
+        if row.has & record.HAS_TIMESTAMPS:
             segment.has_timestamp, segment.ts_val = True, row.ts_val
     return out
 

@@ -4,9 +4,10 @@ There is one table per user partition and date, sorted by (user, ts). A date wit
 one table for all of its user partitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,7 @@ import pyarrow as pa
 from schemas import PACKETS, Table
 from schemas.arrow_types import ARROW_TYPES
 from schemas.packets import QUIC_FORMS
-from spark_jobs.capture import decode
-from spark_jobs.capture.quic_headers import (
-    HAS_QUIC,
-    HAS_QUIC_SPIN,
-    QUIC_COLUMNS,
-    QUIC_SPIN_SET,
-)
+from spark_jobs.capture import record
 from spark_jobs.capture.reader import PacketBatch
 from spark_jobs.capture.users import AddressNames, UserKeys
 from spark_jobs.compiled import compiled
@@ -35,16 +30,18 @@ A row group costs more to write, to store and to read than this many packets.
 """
 
 COLUMNS = tuple(
-    name for name in decode.ROW.names or () if name not in ("user", *decode.FRAGMENT_COLUMNS)
+    name
+    for name in record.ROW.names or ()
+    if name not in ("user", *record.FRAGMENT_COLUMNS, *record.OF_UDP)
 )
-"""Columns that are copied from rows without change."""
+"""Fields that are copied from rows without change."""
 _STORED_TYPES = {
     c.name: ARROW_TYPES[c.stored_type].to_pandas_dtype()
     for c in PACKETS.columns
     if c.type != c.stored_type
 }
-_FLAG_OF_COLUMN = {name: flag for flag, names in decode.NUMERIC_COLUMNS.items() for name in names}
-_FLAGS = (*decode.NUMERIC_COLUMNS, *decode.BOOLEAN_COLUMNS.values(), decode.HAS_SACK)
+_FLAG_OF_COLUMN = {name: flag for flag, names in record.NUMERIC_COLUMNS.items() for name in names}
+_FLAGS = (*record.NUMERIC_COLUMNS, *record.BOOLEAN_COLUMNS.values(), record.HAS_SACK)
 """Flags of the columns that are not null."""
 
 
@@ -115,7 +112,7 @@ def packet_tables(
     users, partition_of_user, codes = _user_codes(batch, partitions, names)
     order = group_order(codes, group_offsets(codes, len(users)))
     is_lean = names.addresses is None and names.vlans is None
-    is_lean &= not (batch.rows["has"] & HAS_QUIC).any()
+    is_lean &= not (batch.rows["has"] & record.HAS_QUIC).any()
     table = PACKETS.lean if is_lean else PACKETS
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
@@ -201,51 +198,22 @@ def _read_columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
     return columns
 
 
-@compiled
-def _fill_columns(rows, order, columns):
-    """Copy rows[order] into the arrays of COLUMNS.
+def _row_copier(names: tuple[str, ...]) -> Callable[..., None]:
+    """Return a function that copies these fields of rows[order] into arrays, one for each.
 
-    One pass reads each row once. One pass per column would read the rows as often as there are
-    columns.
+    One pass reads each row once; one pass for each field would read the rows as often as there are
+    fields. The function is written here, because Numba has no loop over the fields of a record.
     """
-    (
-        frame,
-        ts,
-        server,
-        ip_len,
-        seq,
-        ack,
-        payload_len,
-        ts_val,
-        ts_ecr,
-        sack_offset,
-        has,
-        user_port,
-        server_port,
-        ip_id,
-        tcp_flags,
-        window,
-        mss,
-        ip_proto,
-        ttl,
-        dscp,
-        ecn,
-        window_scale,
-        sack_edges,
-        clock_steps,
-        downlink,
-    ) = columns
-    for i in range(len(order)):
-        row = rows[order[i]]
-        frame[i], ts[i], server[i], ip_len[i] = row.frame, row.ts, row.server, row.ip_len
-        seq[i], ack[i], payload_len[i] = row.seq, row.ack, row.payload_len
-        ts_val[i], ts_ecr[i], sack_offset[i] = row.ts_val, row.ts_ecr, row.sack_offset
-        user_port[i], server_port[i], ip_id[i] = row.user_port, row.server_port, row.ip_id
-        tcp_flags[i], window[i], mss[i], has[i] = row.tcp_flags, row.window, row.mss, row.has
-        ip_proto[i], ttl[i], window_scale[i] = row.ip_proto, row.ttl, row.window_scale
-        dscp[i], ecn[i] = row.dscp, row.ecn
-        sack_edges[i], clock_steps[i] = row.sack_edges, row.clock_steps
-        downlink[i] = row.downlink
+    lines = [f"    {', '.join(names)} = columns"]
+    lines += ["    for i in range(len(order)):", "        row = rows[order[i]]"]
+    lines += [f"        {name}[i] = row.{name}" for name in names]
+    text = "\n".join(["def _fill_columns(rows, order, columns):", *lines])
+    scope: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, __file__, "exec"), scope)
+    return compiled(scope["_fill_columns"])
+
+
+_fill_columns = _row_copier(COLUMNS)
 
 
 def _table(
@@ -272,9 +240,9 @@ def _table(
         "user": pa.DictionaryArray.from_arrays(columns["user"], texts.take(pa.array(users))),
         "server": pa.DictionaryArray.from_arrays(server_codes, texts.take(pa.array(servers))),
         "downlink": pa.array(columns["downlink"]),
-        "sack": _sack(columns, batch.edges, validity[decode.HAS_SACK]),
+        "sack": _sack(columns, batch.edges, validity[record.HAS_SACK]),
     }
-    for name, flag in decode.BOOLEAN_COLUMNS.items():
+    for name, flag in record.BOOLEAN_COLUMNS.items():
         arrays[name] = pa.Array.from_buffers(pa.bool_(), n, [validity[flag]] * 2)
     schema = table.arrow_dictionary
     if table is PACKETS:
@@ -293,16 +261,16 @@ def _table(
 
 
 def _quic(columns: dict[str, np.ndarray], schema: pa.Schema) -> dict[str, pa.Array]:
-    """Return QUIC's columns; their values are in TCP's fields (see quic_headers.py)."""
+    """Return QUIC's columns; their values are in the places of TCP's."""
     has, n = columns["has"], len(columns["has"])
     arrays = {}
-    for name, (field, flag) in QUIC_COLUMNS.items():
+    for name, flag in record.QUIC_COLUMNS.items():
         type_ = schema.field(name).type
         codes = type_.index_type if pa.types.is_dictionary(type_) else type_
-        buffers = [_validity(has, flag), pa.py_buffer(columns[field])]
+        buffers = [_validity(has, flag), pa.py_buffer(columns[record.OF_UDP[name]])]
         arrays[name] = pa.Array.from_buffers(codes, n, buffers)
     arrays["quic_form"] = _compact(arrays["quic_form"])
-    spin = [_validity(has, HAS_QUIC_SPIN), _validity(has, QUIC_SPIN_SET)]
+    spin = [_validity(has, record.HAS_QUIC_SPIN), _validity(has, record.QUIC_SPIN_SET)]
     return arrays | {"quic_spin": pa.Array.from_buffers(pa.bool_(), n, spin)}
 
 
@@ -327,7 +295,7 @@ def _flag_bits(values, flag):
 
 
 def _sack(columns: dict[str, np.ndarray], edges: np.ndarray, validity: pa.Buffer) -> pa.Array:
-    has_sack = columns["has"] & decode.HAS_SACK != 0
+    has_sack = columns["has"] & record.HAS_SACK != 0
     offsets = np.zeros(len(has_sack) + 1, np.int32)
     np.cumsum(np.where(has_sack, columns["sack_edges"], 0), out=offsets[1:])
     values = pa.array(_gather_edges(columns["sack_offset"], offsets, edges))

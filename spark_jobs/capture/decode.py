@@ -20,74 +20,20 @@ from spark_jobs.capture.link import (
     vlan_of,
 )
 from spark_jobs.capture.quic_headers import parse_quic, parse_unreachable
-from spark_jobs.compiled import compiled, inlined, inner
-
-ROW = np.dtype(
-    [
-        ("frame", "i8"),
-        ("ts", "i8"),
-        ("user", "i4"),
-        ("server", "i4"),
-        ("ip_len", "u4"),
-        ("seq", "u4"),
-        ("ack", "u4"),
-        ("payload_len", "u4"),
-        ("ts_val", "u4"),
-        ("ts_ecr", "u4"),
-        ("sack_offset", "i4"),
-        ("datagram_id", "u4"),
-        ("has", "u4"),
-        ("user_port", "u2"),
-        ("server_port", "u2"),
-        ("ip_id", "u2"),
-        ("tcp_flags", "u2"),
-        ("window", "u2"),
-        ("mss", "u2"),
-        ("fragment", "u2"),
-        ("header_len", "u2"),
-        ("ip_proto", "u1"),
-        ("ttl", "u1"),
-        ("dscp", "u1"),
-        ("ecn", "u1"),
-        ("window_scale", "u1"),
-        ("sack_edges", "u1"),
-        ("clock_steps", "u1"),
-        ("downlink", "?"),
-    ],
-    align=True,
+from spark_jobs.capture.record import (
+    FRAGMENT_OFFSET,
+    HAS_IP_ID,
+    HAS_MSS,
+    HAS_OPTIONS_CUT,
+    HAS_PORTS,
+    HAS_SACK,
+    HAS_SACK_PERMITTED,
+    HAS_TCP,
+    HAS_TIMESTAMPS,
+    HAS_WINDOW_SCALE,
+    MORE_FRAGMENTS,
 )
-"""A packet before sorting, with the columns of schemas.packets.
-
-user, server: numbers in an AddressTable
-sack_offset, sack_edges: index of the first SACK edge in a separate list, and number of edges
-has: flags of the columns that are not null
-fragment: 0 for a packet that is no fragment. Otherwise its position in the datagram, as in IPv4's
-    flags and offset: units of 8 bytes, with MORE_FRAGMENTS if other fragments follow.
-datagram_id: identification that all fragments of a datagram share
-header_len: bytes before the fragment's data (B), including IPv6's fragment header; 0 if unknown
-
-Without a fragment, the values of the other FRAGMENT_COLUMNS are undefined. In a row of QUIC's,
-TCP's fields hold other values (see quic_headers.py). A row of UDP has in payload_len a hash of the
-payload's first bytes, 0 if there are too few: only duplicates.py needs it, and it is not stored.
-"""
-
-FRAGMENT_COLUMNS = ("datagram_id", "fragment", "header_len")
-"""Columns of ROW that only the joining of fragments needs (see fragments.py)."""
-MORE_FRAGMENTS, FRAGMENT_OFFSET = 0x2000, 0x1FFF
-
-HAS_PORTS, HAS_IP_ID, HAS_TCP, HAS_MSS, HAS_WINDOW_SCALE = 1, 2, 4, 8, 16
-HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK, HAS_OPTIONS_CUT = 32, 64, 128, 256
-BOOLEAN_COLUMNS = {"sack_permitted": HAS_SACK_PERMITTED, "options_cut": HAS_OPTIONS_CUT}
-"""Columns that are true or null, with the flag of each."""
-NUMERIC_COLUMNS = {
-    HAS_PORTS: ("user_port", "server_port"),
-    HAS_IP_ID: ("ip_id",),
-    HAS_TCP: ("tcp_flags", "seq", "ack", "window", "payload_len"),
-    HAS_MSS: ("mss",),
-    HAS_WINDOW_SCALE: ("window_scale",),
-    HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
-}
-"""Numeric columns by their flag: a packet has either all columns of a flag or none."""
+from spark_jobs.compiled import compiled, inlined, inner
 
 # Reasons in schemas.SKIP_REASONS, in the order of the counters.
 COUNTED_REASONS = (
@@ -456,9 +402,9 @@ def _decode_frame(buf, frame, row, edges, edge_count, entries, slots, prefixes, 
     if row.has & HAS_PORTS:
         row.user_port, row.server_port = be16(buf, payload_pos), be16(buf, payload_pos + 2)
         if row.ip_proto == UDP:
-            row.payload_len = 0
+            row.content = 0
             if row.fragment == 0 and payload_pos + 8 < end:
-                row.payload_len = _content_hash(buf, payload_pos + 8, end)
+                row.content = _content_hash(buf, payload_pos + 8, end)
                 parse_quic(buf, payload_pos + 8, end, be16(buf, payload_pos + 4) - 8, row)
     elif row.fragment == 0 and (row.ip_proto == ICMP or row.ip_proto == ICMPV6):
         parse_unreachable(buf, payload_pos, end, row.ip_proto == ICMPV6, row)

@@ -31,11 +31,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_jobs.capture import decode
+from spark_jobs.capture import decode, record
 from spark_jobs.capture.decode import ACK, FIN, SYN
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine, pack_pair
-from spark_jobs.capture.quic_headers import HAS_QUIC
 from spark_jobs.capture.reader import PacketBatch, ReadStats
+from spark_jobs.capture.record import HAS_QUIC
 from spark_jobs.compiled import compiled, inner
 
 WINDOW_US = 100_000
@@ -156,28 +156,28 @@ def _fingerprint(row, edges, user, server):
     has = row.has
     h = hash_combine(user ^ server * SECOND_MULTIPLIER, pack_pair(row.ip_len, has))
     h = hash_combine(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
-    if has & decode.HAS_PORTS:
-        ip_id = np.int64(row.ip_id) if has & decode.HAS_IP_ID else np.int64(0)
+    if has & record.HAS_PORTS:
+        ip_id = np.int64(row.ip_id) if has & record.HAS_IP_ID else np.int64(0)
         h = hash_combine(
             h, pack_pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port))
         )
-    elif has & decode.HAS_IP_ID:
+    elif has & record.HAS_IP_ID:
         h = hash_combine(h, row.ip_id)
     if row.fragment:
         h = hash_combine(h, pack_pair(row.datagram_id, row.fragment))
-    elif row.ip_proto == decode.UDP and has & decode.HAS_PORTS:
-        h = hash_combine(h, row.payload_len)
-    if has & decode.HAS_TCP:
+    elif row.ip_proto == decode.UDP and has & record.HAS_PORTS:
+        h = hash_combine(h, row.content)
+    if has & record.HAS_TCP:
         h = hash_combine(h, pack_pair(row.seq, row.ack))
         flags_and_window = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
         h = hash_combine(h, pack_pair(row.payload_len, flags_and_window))
-    if has & decode.HAS_TIMESTAMPS:
+    if has & record.HAS_TIMESTAMPS:
         h = hash_combine(h, pack_pair(row.ts_val, row.ts_ecr))
-    if has & decode.HAS_MSS:
+    if has & record.HAS_MSS:
         h = hash_combine(h, row.mss)
-    if has & decode.HAS_WINDOW_SCALE:
+    if has & record.HAS_WINDOW_SCALE:
         h = hash_combine(h, row.window_scale)
-    if has & decode.HAS_SACK:
+    if has & record.HAS_SACK:
         for k in range(row.sack_edges):
             h = hash_combine(h, edges[row.sack_offset + k])
     return h
@@ -186,8 +186,8 @@ def _fingerprint(row, edges, user, server):
 @inner
 def _has_ip_id(row):
     """Return whether a row has ports and an IPv4 identification that counts."""
-    both = decode.HAS_PORTS | decode.HAS_IP_ID
-    if row.ip_proto == decode.UDP and not row.fragment and row.payload_len == 0:
+    both = record.HAS_PORTS | record.HAS_IP_ID
+    if row.ip_proto == decode.UDP and not row.fragment and row.content == 0:
         return False
     return row.has & both == both and row.ip_id != 0
 
@@ -218,14 +218,14 @@ def _sender_must_wait(row):
 
     ACKs and SYN ACKs answer packets, which can arrive twice. Their sender need not wait.
     """
-    if not row.has & decode.HAS_TCP:
+    if not row.has & record.HAS_TCP:
         return False
     return row.payload_len > 0 or row.tcp_flags & FIN != 0 or row.tcp_flags & (SYN | ACK) == SYN
 
 
 @compiled
 def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, senders, is_learning):
-    """Return which rows, decode.ROW[n], are duplicates of earlier ones: bool[n].
+    """Return which rows, record.ROW[n], are duplicates of earlier ones: bool[n].
 
     edges: uint32, SACK edges
     addresses: uint64, hashes by address number
@@ -276,7 +276,7 @@ def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, sende
             usual_us = delays_us // same
             max_delay_us = min(max(max_delay_us, MAX_DELAY_FACTOR * usual_us), WINDOW_US)
         max_duplicates = max(1, (same + unique // 2) // max(unique, 1))
-        by_ttl = row.has & decode.HAS_TCP != 0
+        by_ttl = row.has & record.HAS_TCP != 0
         by_ttl |= has_enough and 2 * other_ttl > unique
         if fates[direction, UNIQUE] >= HALVING_COUNT:
             for k in range(len(fates[direction])):

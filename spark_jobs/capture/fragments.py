@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_jobs.capture import decode
+from spark_jobs.capture import record
 from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
@@ -103,7 +103,7 @@ def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, Pack
     rows = batch.rows
     row_indices = np.flatnonzero(rows["fragment"])
     fragments = rows[row_indices]
-    protocol = np.where(fragments["has"] & decode.HAS_IP_ID, fragments["ip_proto"], 0)
+    protocol = np.where(fragments["has"] & record.HAS_IP_ID, fragments["ip_proto"], 0)
     keys = (
         protocol,
         fragments["datagram_id"],
@@ -124,7 +124,7 @@ def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, Pack
 def _copy_rows(batch: PacketBatch, row_indices: np.ndarray) -> PacketBatch:
     """Return some rows of a batch as a batch that stays valid when the next one is requested."""
     rows = batch.rows[row_indices]
-    with_sack = np.flatnonzero(rows["has"] & decode.HAS_SACK)
+    with_sack = np.flatnonzero(rows["has"] & record.HAS_SACK)
     counts = rows["sack_edges"][with_sack].astype(np.int64)
     ends = np.cumsum(counts)
     edge_index = np.repeat(rows["sack_offset"][with_sack] - (ends - counts), counts)
@@ -147,7 +147,8 @@ def _prepend(held: PacketBatch, batch: PacketBatch) -> PacketBatch:
     rows["user"], rows["server"] = numbers[rows["user"]], numbers[rows["server"]]
     rows["sack_offset"] += len(batch.edges)
     edges = np.concatenate([batch.edges, held.edges])
-    return PacketBatch(np.concatenate([rows, batch.rows]), edges, batch.addresses)
+    joined = np.concatenate([rows, batch.rows], dtype=record.ROW)
+    return PacketBatch(joined, edges, batch.addresses)
 
 
 @inner
@@ -159,7 +160,7 @@ def _same_datagram(fragment, other):
     """
     same = fragment.user == other.user and fragment.server == other.server
     same &= fragment.downlink == other.downlink and fragment.datagram_id == other.datagram_id
-    return same and (fragment.ip_proto == other.ip_proto or not fragment.has & decode.HAS_IP_ID)
+    return same and (fragment.ip_proto == other.ip_proto or not fragment.has & record.HAS_IP_ID)
 
 
 @inner
@@ -170,11 +171,11 @@ def _is_valid_fragment(row, begin, end):
     largest datagram (otherwise it is a "ping of death").
     """
     size, headers = end - begin, np.int64(row.header_len)
-    if not row.has & decode.HAS_IP_ID:
+    if not row.has & record.HAS_IP_ID:
         headers -= IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES
     if row.header_len == 0 or size <= 0 or headers + end > MAX_DATAGRAM_BYTES:
         return False
-    return size % 8 == 0 or not row.fragment & decode.MORE_FRAGMENTS
+    return size % 8 == 0 or not row.fragment & record.MORE_FRAGMENTS
 
 
 @inner
@@ -190,9 +191,9 @@ def _write_datagram(rows, first_row, last_row, size):
     row = rows[last_row]
     row.ts, row.frame, row.fragment = ts, frame, 0
     header_bytes = np.int64(row.header_len)
-    if row.has & decode.HAS_TCP:
+    if row.has & record.HAS_TCP:
         row.payload_len += size - (np.int64(row.ip_len) - header_bytes)
-    if not row.has & decode.HAS_IP_ID:
+    if not row.has & record.HAS_IP_ID:
         header_bytes -= FRAGMENT_HEADER_BYTES
     row.ip_len = header_bytes + size
 
@@ -204,9 +205,9 @@ def _add_fragment(row, datagram, begins, ends):
     Returns DUPLICATE if the fragment is already there, otherwise UNJOINED. Sets the datagram's
     state.
     """
-    begin = np.int64(row.fragment & decode.FRAGMENT_OFFSET) * 8
+    begin = np.int64(row.fragment & record.FRAGMENT_OFFSET) * 8
     end = begin + np.int64(row.ip_len) - np.int64(row.header_len)
-    is_last = not row.fragment & decode.MORE_FRAGMENTS
+    is_last = not row.fragment & record.MORE_FRAGMENTS
     if not _is_valid_fragment(row, begin, end):
         datagram.state = CONTRADICTORY
         return UNJOINED
@@ -246,7 +247,7 @@ def _set_fates(fates, row_indices, fate):
 
 @compiled
 def _join_rows(rows, order, fates, pending, begins, ends):
-    """Join the fragments among rows, decode.ROW[n], in place.
+    """Join the fragments among rows, record.ROW[n], in place.
 
     The row of the fragment that completes a datagram becomes the datagram.
 
@@ -280,7 +281,7 @@ def _join_rows(rows, order, fates, pending, begins, ends):
             fates[row_index] = _add_fragment(row, datagram, begins, ends)
             if datagram.state == DROPPED:
                 _set_fates(fates, order[datagram.start : k], OVERLAPPING)
-            elif fates[row_index] != DUPLICATE and row.fragment & decode.FRAGMENT_OFFSET == 0:
+            elif fates[row_index] != DUPLICATE and row.fragment & record.FRAGMENT_OFFSET == 0:
                 datagram.first_row = row_index
         if datagram.state == DROPPED:
             fates[row_index] = OVERLAPPING

@@ -15,20 +15,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_jobs.capture.decode import HAS_PORTS
 from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine
 from spark_jobs.capture.quic_headers import (
-    HAS_QUIC,
-    HAS_QUIC_DCID,
-    HAS_QUIC_LONG,
     HASHED_BYTES,
-    NO_QUIC,
-    QUIC_FIXED_BIT,
     SHORT_HASHED_BYTES,
     UNREACHABLE,
     is_version,
 )
 from spark_jobs.capture.reader import PacketBatch, ReadStats
+from spark_jobs.capture.record import (
+    HAS_PORTS,
+    HAS_QUIC,
+    HAS_QUIC_DCID,
+    HAS_QUIC_LONG,
+    NO_QUIC,
+    QUIC_FIXED_BIT,
+)
 from spark_jobs.compiled import compiled, inlined, inner
 from spark_jobs.compiled.arrays import find_slot
 
@@ -92,7 +94,7 @@ def _length_class(length):
 
 @compiled
 def _mark(rows, addresses, keys, lengths, count):
-    """Clear QUIC's flags of the rows, decode.ROW[n], that are not QUIC's; return the flows' number.
+    """Clear QUIC's flags of the rows, record.ROW[n], that are not QUIC's; return the flows' number.
 
     addresses: uint64, hashes by address number
     keys: uint64[a power of two], the flows so far by _flow_key, also without the server, and
@@ -106,7 +108,7 @@ def _mark(rows, addresses, keys, lengths, count):
         user, server = addresses[row.user], addresses[row.server]
         # Routers on the path send messages of ICMP, too, so the server does not matter there.
         any_server = _flow_key(user, np.uint64(0), row.user_port, row.server_port)
-        if row.window_scale == UNREACHABLE:
+        if row.quic_form == UNREACHABLE:
             if keys[find_slot(keys, any_server)]:
                 row.has |= HAS_PORTS
             else:
@@ -117,13 +119,14 @@ def _mark(rows, addresses, keys, lengths, count):
         way, is_long = 1 if row.downlink else 0, row.has & HAS_QUIC_LONG != 0
         is_known = keys[slot] != 0
         may_have_moved = keys[any_port] != 0 or keys[find_slot(keys, any_server)] != 0
-        is_plain = row.has & QUIC_FIXED_BIT != 0 or (is_long and row.seq == 0)
-        is_quic = is_known or (is_version(np.int64(row.seq)) if is_long else may_have_moved)
+        is_plain = row.has & QUIC_FIXED_BIT != 0 or (is_long and row.quic_version == 0)
+        is_named = is_long and is_version(np.int64(row.quic_version))
+        is_quic = is_known or is_named or (may_have_moved and not is_long)
         if not (is_quic or (is_plain and row.server_port in QUIC_PORTS)):
             row.has &= NO_QUIC
         elif is_long:
             keys[slot] = _flow_key(user, server, row.user_port, row.server_port)
-            lengths[slot, 1 - way] = _length_class(row.window)
+            lengths[slot, 1 - way] = _length_class(row.quic_scid_length)
             any_port = find_slot(keys, _flow_key(user, server, 0, row.server_port))
             keys[any_port] = _flow_key(user, server, 0, row.server_port)
             lengths[any_port, 1 - way] = lengths[slot, 1 - way]
@@ -135,7 +138,7 @@ def _mark(rows, addresses, keys, lengths, count):
                 slot = any_port if keys[any_port] else find_slot(keys, any_server)
             length = lengths[slot, way]
             if length == SHORT:
-                row.ack = row.ts_val
-            if length >= SHORT and row.ack:
+                row.quic_dcid = row.quic_short_dcid
+            if length >= SHORT and row.quic_dcid:
                 row.has |= HAS_QUIC_DCID
     return count

@@ -3,8 +3,6 @@
 Sources: RFC 8999 (what holds for all versions), RFC 9000, 17 (version 1), RFC 9369 (version 2).
 Nothing is decrypted. No connection ID is stored: of each, only a hash of its first bytes is, by
 which the connections of one user differ.
-
-A row of UDP has no use for TCP's fields, so QUIC's values take their places: see QUIC_COLUMNS.
 """
 
 import numpy as np
@@ -12,6 +10,16 @@ import numpy as np
 from schemas.packets import QUIC_COALESCED, QUIC_FORMS
 from spark_jobs.capture.hashes import fnv1a
 from spark_jobs.capture.link import be16
+from spark_jobs.capture.record import (
+    HAS_QUIC,
+    HAS_QUIC_COALESCED,
+    HAS_QUIC_DCID,
+    HAS_QUIC_LENGTH,
+    HAS_QUIC_LONG,
+    HAS_QUIC_SPIN,
+    QUIC_FIXED_BIT,
+    QUIC_SPIN_SET,
+)
 from spark_jobs.compiled import inlined, inner
 
 INITIAL, ZERO_RTT, HANDSHAKE, RETRY, VERSION_NEGOTIATION, ONE_RTT, UNREACHABLE = range(
@@ -19,44 +27,6 @@ INITIAL, ZERO_RTT, HANDSHAKE, RETRY, VERSION_NEGOTIATION, ONE_RTT, UNREACHABLE =
 )
 """Codes of the forms: indices of QUIC_FORMS."""
 MORE = np.uint16(QUIC_COALESCED["not captured"])
-
-HAS_QUIC, HAS_QUIC_LONG, HAS_QUIC_DCID, HAS_QUIC_SPIN, QUIC_SPIN_SET = 512, 1024, 2048, 4096, 8192
-HAS_QUIC_COALESCED, QUIC_FIXED_BIT, HAS_QUIC_LENGTH = 16384, 32768, 65536
-ALL_QUIC = (
-    *(HAS_QUIC, HAS_QUIC_LONG, HAS_QUIC_DCID, HAS_QUIC_SPIN, QUIC_SPIN_SET, HAS_QUIC_COALESCED),
-    *(QUIC_FIXED_BIT, HAS_QUIC_LENGTH),
-)
-NO_QUIC = 0xFFFFFFFF - sum(ALL_QUIC)
-"""Flags in decode.ROW's `has`: the form is known, the header is long, ..., the fixed bit is 1."""
-QUIC_COLUMNS = {
-    "quic_form": ("window_scale", HAS_QUIC),
-    "quic_coalesced": ("mss", HAS_QUIC_COALESCED),
-    "quic_version": ("seq", HAS_QUIC_LONG),
-    "quic_dcid": ("ack", HAS_QUIC_DCID),
-    "quic_scid": ("ts_val", HAS_QUIC_LONG),
-    "quic_length": ("ts_ecr", HAS_QUIC_LENGTH),
-}
-"""The field of decode.ROW that holds each column of a UDP packet, and the flag of the column.
-
-A long header's `window` is the length of its source connection ID. A short header's `ack` and
-`ts_val` are two guesses of `quic_dcid`: for a connection ID of eight bytes or more, and for one of
-four to seven.
-"""
-
-
-def columns_by_flag() -> dict[int, tuple[str, ...]]:
-    """Return QUIC_COLUMNS of a log by their flags: a row has either all columns of a flag or none.
-
-    A log's row with a form counts as one with the fixed bit: its writer has looked at that.
-    """
-    flags = dict.fromkeys(flag for _, flag in QUIC_COLUMNS.values())
-    return {
-        flag | (QUIC_FIXED_BIT if flag == HAS_QUIC else 0): tuple(
-            name for name, (_, its_flag) in QUIC_COLUMNS.items() if its_flag == flag
-        )
-        for flag in flags
-    }
-
 
 LONG_HEADER, FIXED_BIT, SPIN_BIT = 0x80, 0x40, 0x20
 VERSION_1, VERSION_2, VERSION_2_DRAFT = 1, 0x6B3343CF, 0x709A50C4
@@ -188,13 +158,15 @@ def parse_quic(buf, pos, end, datagram_bytes, row):
         row.has |= QUIC_FIXED_BIT
     if first & LONG_HEADER == 0:
         if datagram_bytes >= MIN_SHORT_BYTES:
-            row.window_scale = ONE_RTT
+            row.quic_form = ONE_RTT
             row.has |= HAS_QUIC | HAS_QUIC_SPIN
             if first & SPIN_BIT:
                 row.has |= QUIC_SPIN_SET
-            is_captured = pos + 1 + HASHED_BYTES <= end
-            row.ack = connection_id_hash(buf, pos + 1, HASHED_BYTES) if is_captured else 0
-            row.ts_val = connection_id_hash(buf, pos + 1, SHORT_HASHED_BYTES) if is_captured else 0
+            if pos + 1 + HASHED_BYTES <= end:
+                row.quic_dcid = connection_id_hash(buf, pos + 1, HASHED_BYTES)
+                row.quic_short_dcid = connection_id_hash(buf, pos + 1, SHORT_HASHED_BYTES)
+            else:
+                row.quic_dcid = row.quic_short_dcid = 0
         return
     if pos + 7 > end:
         return
@@ -208,17 +180,17 @@ def parse_quic(buf, pos, end, datagram_bytes, row):
         return
     if not _has_id_lengths(version):
         return
-    row.window_scale = VERSION_NEGOTIATION if version == 0 else long_form(first, version)
-    row.seq, row.window = version, source_length
-    row.ack = connection_id_hash(buf, pos + 6, length)
-    row.ts_val = connection_id_hash(buf, source_pos + 1, source_length)
+    row.quic_form = VERSION_NEGOTIATION if version == 0 else long_form(first, version)
+    row.quic_version, row.quic_scid_length = version, source_length
+    row.quic_dcid = connection_id_hash(buf, pos + 6, length)
+    row.quic_scid = connection_id_hash(buf, source_pos + 1, source_length)
     row.has |= HAS_QUIC | HAS_QUIC_LONG | HAS_QUIC_DCID
     if version != 0:
-        row.mss = _coalesced(buf, pos, end, datagram_end, version)
-        row.has |= HAS_QUIC_COALESCED if row.mss else 0
+        row.quic_coalesced = _coalesced(buf, pos, end, datagram_end, version)
+        row.has |= HAS_QUIC_COALESCED if row.quic_coalesced else 0
         length, _ = _length(buf, pos, end, version)
         if length >= 0:
-            row.ts_ecr = min(length, MAX_LENGTH)
+            row.quic_length = min(length, MAX_LENGTH)
             row.has |= HAS_QUIC_LENGTH
 
 
@@ -245,5 +217,5 @@ def parse_unreachable(buf, pos, end, is_ipv6, row):
         return
     ports = inside + header_bytes
     row.user_port, row.server_port = be16(buf, ports + 2), be16(buf, ports)
-    row.window_scale = UNREACHABLE
+    row.quic_form = UNREACHABLE
     row.has |= HAS_QUIC

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from spark_jobs.base.errors import UserError
-from spark_jobs.capture import decode, framing
+from spark_jobs.capture import decode, framing, record
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.framing import CORRUPT, NEED_MORE
 from spark_jobs.capture.stream import CaptureStream
@@ -313,7 +313,7 @@ class _BatchBuilder:
 
     def __init__(self, prefixes: np.ndarray, batch_packets: int):
         self._prefixes = prefixes
-        self.rows = np.empty(batch_packets + 2 * MAX_FRAMES_PER_WALK, decode.ROW)
+        self.rows = np.empty(batch_packets + 2 * MAX_FRAMES_PER_WALK, record.ROW)
         self.edges = np.empty(decode.MAX_SACK_EDGES * 2 * MAX_FRAMES_PER_WALK, np.uint32)
         self.reset()
 

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.decode import ACK, HAS_TCP, SYN
+from spark_jobs.capture.decode import ACK, SYN
 from spark_jobs.capture.reader import ReadStats, read_capture
+from spark_jobs.capture.record import HAS_TCP
 
 FEW = 0.25
 """Share of the packets below which a network's subscribers have so few that the hint is given."""

@@ -9,15 +9,9 @@ import pyarrow.compute as pc
 
 from schemas.packets import QUIC_FORMS
 from schemas.zeek import ADDRESSES, PACKET_LOG
-from spark_jobs.capture import decode
-from spark_jobs.capture.quic_headers import (
-    HAS_QUIC,
-    HAS_QUIC_SPIN,
-    QUIC_COLUMNS,
-    QUIC_SPIN_SET,
-    columns_by_flag,
-)
+from spark_jobs.capture import decode, record
 from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats
+from spark_jobs.capture.record import HAS_QUIC, HAS_QUIC_SPIN, QUIC_COLUMNS, QUIC_SPIN_SET
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import (
     AddressNumbers,
@@ -27,10 +21,10 @@ from spark_jobs.capture.zeek_lines import (
     to_microseconds,
 )
 
-QUIC_NEEDS = HAS_QUIC | decode.HAS_PORTS
-OF_TCP = decode.HAS_TCP | decode.HAS_MSS | decode.HAS_WINDOW_SCALE | decode.HAS_TIMESTAMPS
-"""Flags of the fields that a row of QUIC's has, and of those whose places in decode.ROW it uses."""
-_NUMERIC_FIELDS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
+QUIC_NEEDS = HAS_QUIC | record.HAS_PORTS
+OF_TCP = record.HAS_TCP | record.HAS_MSS | record.HAS_WINDOW_SCALE | record.HAS_TIMESTAMPS
+"""Flags of the fields that a row of QUIC's has, and of those whose places they take."""
+_NUMERIC_FIELDS = frozenset(record.ROW.names or ()) - {"ts", *ADDRESSES, *record.OF_UDP}
 
 
 @parser
@@ -59,7 +53,7 @@ class _BatchBuilder:
 
     def __init__(self, path: Path, prefixes: np.ndarray, stats: ReadStats):
         self._path, self._prefixes, self._stats = path, prefixes, stats
-        self._rows = np.empty(2 * BATCH_PACKETS, decode.ROW)
+        self._rows = np.empty(2 * BATCH_PACKETS, record.ROW)
         self._edges = np.empty(2 * BATCH_PACKETS, np.uint32)
         self.reset()
 
@@ -78,7 +72,7 @@ class _BatchBuilder:
 
         A line is malformed if a required value is missing or one value contradicts another.
         """
-        rows = np.zeros(len(table), decode.ROW)
+        rows = np.zeros(len(table), record.ROW)
         rows["frame"] = numbers
         valid = self._fill_rows(rows, table)
         is_valid = skip_rows(self._stats, self._path, lines, valid, "malformed_line")
@@ -117,7 +111,7 @@ class _BatchBuilder:
                 rows[name] = table[name].fill_null(zero).to_numpy()
         rows["ts"] = to_microseconds(table["ts"])
         valid["quic_form"] = _fill_quic(rows, table, present)
-        for flag, names in (decode.NUMERIC_COLUMNS | columns_by_flag()).items():
+        for flag, names in (record.NUMERIC_COLUMNS | _quic_columns_by_flag()).items():
             parts = [present[name] for name in names]
             complete = np.logical_and.reduce(parts)
             rows["has"] |= np.where(complete, flag, 0).astype(np.uint32)
@@ -125,7 +119,7 @@ class _BatchBuilder:
             valid[group] = valid.get(group, True) & (complete == np.logical_or.reduce(parts))
         of_quic = np.logical_or.reduce([present[name] for name in (*QUIC_COLUMNS, "quic_spin")])
         valid["quic_form"] &= ~of_quic | (rows["has"] & (QUIC_NEEDS | OF_TCP) == QUIC_NEEDS)
-        for name, flag in decode.BOOLEAN_COLUMNS.items():
+        for name, flag in record.BOOLEAN_COLUMNS.items():
             if name in table.column_names:
                 is_set = table[name].fill_null(False).to_numpy()
                 rows["has"] |= np.where(is_set, flag, 0).astype(np.uint32)
@@ -150,7 +144,7 @@ class _BatchBuilder:
             edges = edges.fill_null(0).to_numpy().astype(np.uint32)
             rows["sack_offset"] = self._edge_count + np.cumsum(counts) - counts
             rows["sack_edges"] = np.where(is_valid, counts, 0)
-            rows["has"] |= np.where(has_sack, decode.HAS_SACK, 0).astype(np.uint32)
+            rows["has"] |= np.where(has_sack, record.HAS_SACK, 0).astype(np.uint32)
             self._reserve(0, len(edges))
             self._edges[self._edge_count : self._edge_count + len(edges)] = edges
             self._edge_count += len(edges)
@@ -165,13 +159,25 @@ def _fill_quic(rows: np.ndarray, table: pa.Table, present: dict[str, np.ndarray]
     forms = pc.index_in(table["quic_form"], pa.array(list(QUIC_FORMS)))
     values = {name: table[name] for name in QUIC_COLUMNS if name in table.column_names}
     for name, column in (values | {"quic_form": forms}).items():
-        field, _ = QUIC_COLUMNS[name]
-        rows[field] = np.where(is_quic, column.fill_null(0).to_numpy(), rows[field])
+        rows[name] = np.where(is_quic, column.fill_null(0).to_numpy(), rows[name])
     if "quic_spin" in table.column_names:
         spin = table["quic_spin"].fill_null(False).to_numpy()
         rows["has"] |= np.where(present["quic_spin"], HAS_QUIC_SPIN, 0).astype(np.uint32)
         rows["has"] |= np.where(spin, QUIC_SPIN_SET, 0).astype(np.uint32)
     return ~is_quic | forms.is_valid().to_numpy()
+
+
+def _quic_columns_by_flag() -> dict[int, tuple[str, ...]]:
+    """Return QUIC's columns by their flags: a row has either all columns of a flag or none.
+
+    A row with a form counts as one with the fixed bit: its writer has looked at that.
+    """
+    return {
+        flag | (record.QUIC_FIXED_BIT if flag == HAS_QUIC else 0): tuple(
+            name for name, its_flag in QUIC_COLUMNS.items() if its_flag == flag
+        )
+        for flag in dict.fromkeys(QUIC_COLUMNS.values())
+    }
 
 
 def _with_room(array: np.ndarray, used: int, count: int) -> np.ndarray:

@@ -59,7 +59,7 @@ def type_to_json(type_: Any) -> Any:
         case types.BaseTuple():
             return {"tuple": [*map(type_to_json, items)]}
         case types.Array():
-            dtype = np.lib.format.dtype_to_descr(as_dtype(type_.dtype))
+            dtype = _dtype_to_json(as_dtype(type_.dtype))
             aligned = "a" * getattr(type_.dtype, "aligned", False)
             return [dtype, type_.ndim, type_.layout + "r" * (not type_.mutable) + aligned]
     raise TypeError(f"Python passes no {type_} to a function")
@@ -70,8 +70,8 @@ def type_from_json(encoded: Any) -> types.Type:
     match encoded:
         case str():
             return getattr(types, encoded)
-        case [descr, ndim, layout]:
-            dtype = from_dtype(_dtype(descr, "a" in layout))
+        case [dtype, ndim, layout]:
+            dtype = from_dtype(_dtype_from_json(dtype, "a" in layout))
             return types.Array(dtype, ndim, layout[0], readonly="r" in layout)
         case {"omitted": value}:
             return types.Omitted(value)
@@ -84,22 +84,29 @@ def type_from_json(encoded: Any) -> types.Type:
     )
 
 
-def _dtype(descr: Any, aligned: bool) -> np.dtype:
-    dtype = np.lib.format.descr_to_dtype(_with_tuples(descr))
+def _dtype_to_json(dtype: np.dtype) -> Any:
+    if dtype.subdtype:
+        items, shape = dtype.subdtype
+        return {"items": _dtype_to_json(items), "shape": shape}
     if dtype.fields is None:
-        return dtype
-    formats, offsets = zip(*dtype.fields.values(), strict=True)
-    fields: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
-    return np.dtype(fields | {"itemsize": dtype.itemsize}, align=aligned)
+        return dtype.str
+    formats, offsets = zip(*(dtype.fields[name][:2] for name in dtype.names or ()), strict=True)
+    return {
+        "names": dtype.names,
+        "formats": [*map(_dtype_to_json, formats)],
+        "offsets": offsets,
+        "itemsize": dtype.itemsize,
+    }
 
 
-def _with_tuples(descr: Any) -> Any:
-    """Return a dtype's fields as NumPy wants them, from JSON's lists."""
-    if isinstance(descr, str):
-        return descr
-    return [
-        (name, _with_tuples(field), *(tuple(n) for n in shape)) for name, field, *shape in descr
-    ]
+def _dtype_from_json(encoded: Any, aligned: bool = False) -> np.dtype:
+    match encoded:
+        case str():
+            return np.dtype(encoded)
+        case {"items": items, "shape": shape}:
+            return np.dtype((_dtype_from_json(items), tuple(shape)))
+    formats = [*map(_dtype_from_json, encoded["formats"])]
+    return np.dtype(encoded | {"formats": formats}, align=aligned)
 
 
 def compiled_entries() -> list[str]:

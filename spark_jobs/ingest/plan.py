@@ -17,6 +17,7 @@ from spark_jobs.ingest.files import (
     COMPRESSION_SUFFIXES,
     CaptureFile,
     capture_name,
+    has_log_name,
     without_compression,
 )
 from spark_jobs.warehouse.facts import CaptureFacts
@@ -49,7 +50,9 @@ def inputs_hash(file: CaptureFile, front_end: FrontEnd) -> str:
         f"{subscribers} {network.user_partitions} {keys.key_scheme} {network.servers} "
         f"{network.nat64} {others} {network.vlans}"
     )
-    return fingerprint(FORMAT, front_end, status.st_size, status.st_mtime_ns, settings)
+    if front_end == FrontEnd.AUTO:
+        front_end = FrontEnd.ZEEK_LOG if has_log_name(path) else FrontEnd.BUILTIN
+    return fingerprint(FORMAT, str(front_end), status.st_size, status.st_mtime_ns, settings)
 
 
 def has_another_format(facts: CaptureFacts) -> bool:

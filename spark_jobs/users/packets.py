@@ -28,24 +28,6 @@ from spark_jobs.warehouse.row_groups import RowGroup, read_columns
 
 ORDER_COLUMNS = ("user", "address", "vlan", "server", "ts")
 """The columns that are read first: they determine which packets are wanted, and their order."""
-NUMBERS = (
-    "frame",
-    "user_port",
-    "server_port",
-    "downlink",
-    "ip_len",
-    "ip_id",
-    "ttl",
-    "ecn",
-    "tcp_flags",
-    "seq",
-    "ack",
-    "window",
-    "payload_len",
-    "ts_val",
-    "ts_ecr",
-    "clock_steps",
-)
 PRESENCE_COLUMNS = {
     "is_tcp": "tcp_flags",
     "sack_permitted": "sack_permitted",
@@ -53,6 +35,15 @@ PRESENCE_COLUMNS = {
     "options_cut": "options_cut",
 }
 """The record's columns that say whether a packet has a value, and the column of that value."""
+ABSENT_COLUMNS = ("mss", "window_scale")
+"""Columns of options, for which the record has a value of its own if there is none."""
+NUMBERS = tuple(
+    column.name
+    for column in PACKETS.columns
+    if column.name in Packets._fields
+    and column.name not in (*ORDER_COLUMNS, *PRESENCE_COLUMNS, *ABSENT_COLUMNS, "capture")
+)
+"""The columns that are in both records, with null as any value."""
 NOBODY = np.int32(-1)
 
 
@@ -315,7 +306,7 @@ def _read_columns(
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
     quic: list[tuple[np.ndarray, pa.Table]] = []
-    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack", *QUIC)
+    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), *ABSENT_COLUMNS, "sack", *QUIC)
     names = dict.fromkeys(own)
     for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}

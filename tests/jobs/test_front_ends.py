@@ -14,6 +14,7 @@ from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.front_end import READERS
 from spark_jobs.ingest.files import capture_name, find_captures
+from spark_jobs.jobs import quality
 from tests.helpers.capture_files import Frame, pcap
 from tests.helpers.zeek_logs import header, lines, log, package_log, site_log
 
@@ -55,25 +56,17 @@ def test_capture_is_read_again_by_another_front_end(warehouse, network, tmp_path
     assert ask(warehouse, "select front_end from ingest_log").fetchall() == [("zeek",)]
 
 
-def test_log_of_an_ingested_capture_is_refused(warehouse, network, tmp_path):
+def test_log_of_an_ingested_capture_holds_the_day(warehouse, network, tmp_path):
     """The log is of the capture's middle third, as a rotated one is."""
     capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
     capture.write_bytes(pcap(map(ping, range(300))))
     packet_log.write_text(log(map(row, range(100, 200))))
-    first, second = job.ingest(warehouse, [(network, packet_log), (network, capture)])
-    assert second.error is None
-    assert f"{packet_log}: holds packets of a.pcap" in first.error
-    assert count(warehouse) == 300
-
-
-def test_capture_of_an_ingested_log_is_refused(warehouse, network, tmp_path):
-    capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
-    capture.write_bytes(pcap(map(ping, range(300))))
-    packet_log.write_text(log(map(row, range(100, 200))))
-    job.ingest(warehouse, [(network, packet_log)])
-    (refused,) = job.ingest(warehouse, [(network, capture)])
-    assert "holds packets of giscope_packets.log" in refused.error
-    assert count(warehouse) == 100
+    job.ingest(warehouse, [(network, packet_log), (network, capture)])
+    quality.check(warehouse, [network], DAY)
+    asked = "select value, passed, finding from quality where measure = 'copied_share'"
+    [(share, passed, finding)] = ask(warehouse, asked).fetchall()
+    assert (share, passed) == (pytest.approx(100 / 399), False)  # a ping has ID 0
+    assert "in two captures, such as a.pcap and giscope_packets.log" in finding
 
 
 def test_log_and_capture_of_other_packets_both_count(warehouse, network, tmp_path):
@@ -103,7 +96,8 @@ def test_folder_is_searched_for_what_the_front_end_reads(tmp_path, front_end, na
     (tmp_path / "notes.txt").write_text("not for giscope")
     found = find_captures(tmp_path, front_end)
     assert sorted(capture_name(path) for path in found.files) == sorted(names)
-    assert found.unused_logs == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
+    left_out = [] if front_end == FrontEnd.BUILTIN else [f"{tmp_path}: logs left out: dns"]
+    assert found.notes == left_out
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
