@@ -1,6 +1,6 @@
 """Hash functions for compiled loops.
 
-Some hashes are stored on disk, so the functions must not change (see packet_sample.py).
+Hashes of connection IDs are stored (packets.quic_dcid), so fnv1a must not change.
 """
 
 import numpy as np

@@ -129,12 +129,6 @@ def _decompress(source: BinaryIO) -> Iterator[bytes]:
     return _choose_decompressor(source)(source)
 
 
-def is_compressed(path: Path) -> bool:
-    """Return whether a file begins as a gzip or zstd file."""
-    with open_regular(path) as source:
-        return _choose_decompressor(source) is not _read_plain
-
-
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes.
 

@@ -29,6 +29,7 @@ import os
 import re
 import secrets
 import stat
+from base64 import b32decode, b32encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -42,7 +43,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_jobs.base.errors import UserError
 from spark_jobs.base.secret_files import read_small_file
 from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse_address
-from spark_jobs.capture.base32 import decode_base32, encode_base32
 from spark_jobs.settings.networks import KeyPeriod, Network, period_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ The probability that two of ten million subscribers have the same pseudonym is 1
 PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
 AES_BLOCK_BYTES = 16
+BASE32_PADDING = "======"
+"""Characters after a block of AES in base 32, which pseudonyms leave out."""
 ADDRESS_BITS = 128
 """Number of bits of an address; an IPv4 address counts as an IPv4-mapped one."""
 BLOCK_PADDING = bytes(AES_BLOCK_BYTES - PSEUDONYM_BYTES)
@@ -329,16 +331,6 @@ class UserKeys:
                 names[i] = name
         return names
 
-    def are_replaced(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
-        """Return which addresses, by number, are of subscribers with other names: bool[n].
-
-        The name is a pseudonym, or a prefix.
-        """
-        owners = self._owners(addresses.entries[numbers])
-        return (owners.network > 0) | (
-            (owners.network == 0) & ((owners.bits < ADDRESS_BITS) | bool(self.secret))
-        )
-
     def _owners(self, entries: np.ndarray) -> Owners:
         """Return the owners of addresses by their halves, uint64[n, 2 or more].
 
@@ -414,23 +406,27 @@ class UserKeys:
     def pseudonyms_of_hashes(self, hashes: list[bytes]) -> list[str]:
         """Return the pseudonyms that represent hashes."""
         if not self.period:
-            return encode_base32(b"".join(hashes), PSEUDONYM_BYTES)
+            return list(map(_base32, hashes))
         assert self.secret is not None
         encryptor, _ = _ciphers(self.secret, self.network, self.period)
-        blocks = b"".join(hashed + BLOCK_PADDING for hashed in hashes)
-        return encode_base32(encryptor.update(blocks), AES_BLOCK_BYTES)
+        return [_base32(encryptor.update(hashed + BLOCK_PADDING)) for hashed in hashes]
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
         """Return a pseudonym's mark and hash, or None if it is none of this network and period."""
         text = key.removeprefix(IPV6_MARK)
         if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
-        encrypted = decode_base32(_characters([text])).tobytes()
+        encrypted = b32decode(text.upper() + BASE32_PADDING)
         block = _ciphers(self.secret, self.network, self.period)[1].update(encrypted)
         hashed, padding = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
         if padding != BLOCK_PADDING:
             return None
         return key[: len(key) - len(text)], hashed
+
+
+def _base32(data: bytes) -> str:
+    """Return data in base 32 (RFC 4648), in lower case and without padding."""
+    return b32encode(data).decode().lower().rstrip("=")
 
 
 @lru_cache(maxsize=16)
@@ -490,32 +486,6 @@ def secret_check(secret: bytes) -> str:
 def ipv6_alias(key: str) -> str:
     """Return the name of a subscriber if an IPv6 address embeds the subscriber's IPv4 address."""
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
-
-
-def packed_keys(keys: Iterable[str]) -> np.ndarray:
-    """Return 16 bytes that represent the key of an address, for each key: uint8[n, 16]."""
-    import numpy as np
-
-    texts = [key.removeprefix(IPV6_MARK) for key in keys]
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    packed = np.zeros((len(texts), 16), np.uint8)
-    for length in np.unique(lengths).tolist():
-        places = np.flatnonzero(lengths == length)
-        characters = _characters([texts[place] for place in places.tolist()])
-        are_addresses = np.isin(characters, [ord("."), ord(":")]).any(axis=1)
-        if not are_addresses.all():
-            data = decode_base32(characters[~are_addresses])
-            packed[places[~are_addresses], : data.shape[1]] = data
-        for place in places[are_addresses].tolist():
-            packed[place] = list(parse_address(texts[place].partition("/")[0]))
-    return packed
-
-
-def _characters(texts: list[str]) -> np.ndarray:
-    """Return the characters of texts of the same length: uint8[n, length]."""
-    import numpy as np
-
-    return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1)
 
 
 def user_partition(key: str, partitions: int) -> int:

@@ -28,13 +28,6 @@ USERS_NOTE = (
 )
 
 
-def users_text(rows: Rows) -> str:
-    """Return the number of users that the rows have, in words, or at least how many."""
-    count = len(set(_user_groups(rows)))
-    many = " or more" if any(row["user_group"] < GROUPS for row in rows) else ""
-    return f"{count} user{'' if count == 1 else 's'}{many}"
-
-
 def are_enough(rows: Rows, samples: str = "samples") -> bool:
     """Return whether the rows have enough samples and users; samples: the column that counts."""
     return enough(sum(row[samples] for row in rows), len(set(_user_groups(rows))))

@@ -87,13 +87,6 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Replace a file by a text; see replacing."""
-    content = text.encode()
-    with replacing(path, len(content)) as temporary:
-        temporary.write_bytes(content)
-
-
 def folder_size(folder: Path) -> int:
     """Return the total size of the files in a folder, in bytes."""
     return sum(path.stat().st_size for path in folder.iterdir())

@@ -8,7 +8,6 @@ from ipaddress import ip_network
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
@@ -19,7 +18,7 @@ import spark_jobs.jobs.flows as flows_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
 from spark_jobs.base.errors import UserError
-from spark_jobs.capture.users import SECRET_VARIABLE, packed_keys, user_keys
+from spark_jobs.capture.users import SECRET_VARIABLE, user_keys
 from spark_jobs.ingest.job import ingest
 from spark_jobs.jobs.remove_data import forget
 from spark_jobs.settings.networks import Network, load_networks, period_of
@@ -238,7 +237,6 @@ def test_pseudonyms_of_a_key_period(address):
     assert {
         keys.for_day(day).partition(name, 1000) for day, name in zip(days, names, strict=True)
     } == {lasting.partition(lasting.key_of_address(address), 1000)}
-    assert len(np.unique(packed_keys(names), axis=0)) == 2
     others = ["198.51.100.1", "2001:db8::5", ""]
     assert keys.for_day(days[0]).translate(others, keys.for_day(days[1])) == others
     with pytest.raises(UserError, match="a: the pseudonyms of 2004-01 were made with another key"):

@@ -12,13 +12,11 @@ from conftest import NETWORKS_FILE, ask, contents
 
 from spark_jobs.base.errors import UserError
 from spark_jobs.capture import users
-from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
 from spark_jobs.capture.prefix_preserving import anonymize
 from spark_jobs.capture.users import (
     FILE_VARIABLE,
     SECRET_VARIABLE,
-    packed_keys,
     user_keys,
 )
 from spark_jobs.ingest.job import ingest
@@ -290,15 +288,6 @@ def test_a_pseudonym_shows_the_ip_version():
         number = table.add(0x20010DB8 << 32, 1)
         (server,) = keys.names(table, np.array([number]))
         assert ":" in server
-        expected = parse_address(server) if kind == "kept" else packed_keys([server[3:]]).tobytes()
-        assert packed_keys([server]).tobytes() == expected
-
-
-def test_an_address_of_any_length_has_a_packed_key():
-    addresses = ["10.0.0.1", "2001:db8::1", "2001:db8:1111:2222:3333:4444:5555:6666"]
-    for keys in ([address] for address in addresses):
-        assert packed_keys(keys).tobytes() == parse_address(keys[0])
-    assert packed_keys([]).shape == (0, 16)
 
 
 def test_servers_are_not_hashed_without_a_key(tmp_path):
