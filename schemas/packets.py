@@ -295,5 +295,4 @@ PACKETS = Table(
         ),
     ),
     statistics_columns=("capture", "user_partition", "ts"),
-    sparse=("address", "vlan", *QUIC),
 )

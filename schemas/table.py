@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -105,8 +105,6 @@ class Table:
 
     Empty: all columns have them.
     """
-    sparse: tuple[str, ...] = ()
-    """Columns that a file need not have if all its rows have null there."""
     group_columns: tuple[str, ...] = ()
     """Columns of a mart that, with network and date, define its groups.
 
@@ -124,18 +122,6 @@ class Table:
         """A hash of the names and types of the stored columns, which distinguishes versions."""
         columns = ",".join(f"{field.name} {field.type}" for field in self.arrow)
         return f"{crc32(columns.encode()):08x}"
-
-    @cached_property
-    def lean(self) -> Table:
-        """The table without its sparse columns; the table itself if it has none."""
-        if not self.sparse:
-            return self
-        columns = tuple(column for column in self.columns if column.name not in self.sparse)
-        return replace(self, columns=columns, sparse=())
-
-    def form_of(self, columns: int) -> Table:
-        """Return the form of the table that has so many columns: the table or its lean form."""
-        return self if columns == len(self.columns) else self.lean
 
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from schemas import PACKETS, Table
+from schemas import PACKETS
 from schemas.arrow_types import ARROW_TYPES
 from schemas.packets import QUIC_FORMS
 from spark_jobs.capture import record
@@ -104,16 +104,12 @@ def packet_tables(
 ) -> Iterator[tuple[date, pa.Table]]:
     """Yield the batch's packets as tables of schemas.PACKETS, with the date of each.
 
-    A batch that has no values for the sparse columns has the columns of the table's lean form.
     names: those of the batch's addresses; all of its packets are of one key period. There is one
     table per user partition and date, sorted by (user, ts, frame). A date with few packets has one
     table, sorted by user partition first.
     """
     users, partition_of_user, codes = _user_codes(batch, partitions, names)
     order = group_order(codes, group_offsets(codes, len(users)))
-    is_lean = names.addresses is None and names.vlans is None
-    is_lean &= not (batch.rows["has"] & record.HAS_QUIC).any()
-    table = PACKETS.lean if is_lean else PACKETS
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
         user_starts = np.flatnonzero(np.diff(user, prepend=-1))
@@ -128,7 +124,6 @@ def packet_tables(
             yield (
                 EPOCH + timedelta(days=day),
                 _table(
-                    table,
                     _sorted_columns(batch.rows, rows_of_day[low:high], starts),
                     batch,
                     capture,
@@ -152,7 +147,7 @@ def _sorted_columns(
     if not sorted_within_groups(user_starts, columns["ts"]):
         order = order[np.lexsort((columns["frame"], columns["ts"], user))]
         columns = _read_columns(rows, order)
-    return columns | {"user": user, "address": rows["user"][order]}
+    return columns | {"user": user, "address_number": rows["user"][order]}
 
 
 def _user_codes(
@@ -217,7 +212,6 @@ _fill_columns = _row_copier(COLUMNS)
 
 
 def _table(
-    table: Table,
     columns: dict[str, np.ndarray],
     batch: PacketBatch,
     capture: str,
@@ -225,7 +219,7 @@ def _table(
     users: np.ndarray,
     names: AddressNames,
 ) -> pa.Table:
-    """Return sorted packets as rows of a table, schemas.PACKETS or its lean form.
+    """Return sorted packets as rows of schemas.PACKETS.
 
     The column `user` holds indices into `users`, which are address numbers. The dictionaries hold
     only values that occur.
@@ -244,16 +238,21 @@ def _table(
     }
     for name, flag in record.BOOLEAN_COLUMNS.items():
         arrays[name] = pa.Array.from_buffers(pa.bool_(), n, [validity[flag]] * 2)
-    schema = table.arrow_dictionary
-    if table is PACKETS:
+    schema = PACKETS.arrow_dictionary
+    if (has & record.HAS_QUIC).any():
         arrays |= _quic(columns, schema)
-        own_names = pa.array(names.addresses or [None] * len(names.names), pa.string())
-        arrays["address"] = own_names.take(columns["address"]).dictionary_encode()
-        vlans = np.zeros(len(texts), np.uint32) if names.vlans is None else names.vlans
-        vlan = vlans[columns["address"]]
+    if names.addresses is not None:
+        own_names = pa.array(names.addresses, pa.string())
+        arrays["address"] = own_names.take(columns["address_number"]).dictionary_encode()
+    if names.vlans is not None:
+        vlan = names.vlans[columns["address_number"]]
         arrays["vlan"] = pa.array(vlan, schema.field("vlan").type, mask=vlan == 0)
     for field in schema:
-        if field.name not in arrays:
+        if field.name in arrays:
+            continue
+        if field.name not in columns:
+            arrays[field.name] = pa.nulls(n, field.type)
+        else:
             values = pa.py_buffer(columns[field.name])
             buffers = [validity[_FLAG_OF_COLUMN.get(field.name, 0)], values]
             arrays[field.name] = pa.Array.from_buffers(field.type, n, buffers)

@@ -138,8 +138,7 @@ def drop_rows(table: Table, rows: pa.Table, mask: np.ndarray) -> pa.Table:
     """
     if not mask.any():
         return rows
-    form = table.form_of(rows.num_columns)
-    return rows.filter(pa.array(~mask)).cast(form.arrow).cast(form.arrow_dictionary)
+    return rows.filter(pa.array(~mask)).cast(table.arrow).cast(table.arrow_dictionary)
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:

@@ -86,7 +86,7 @@ def _stage_rows(
     read.facts = read.facts.replace(size=path.stat().st_size)
     stats = ReadStats()
     with ExitStack() as stack:
-        writers: dict[tuple[date, Table], TableWriter] = {}
+        writers: dict[date, TableWriter] = {}
         table, pieces = _table_and_pieces(network, path, front_end, stats)
         first_rows = None
         for day, rows in _parse(path, pieces):
@@ -96,12 +96,11 @@ def _stage_rows(
                 stats.skipped[REMOVED_REASON] += len(rows) - len(kept)
             if not len(kept):
                 continue
-            form = table.form_of(kept.num_columns)
-            if (day, form) not in writers:
-                writers[day, form] = stack.enter_context(
-                    staging.writer(form, network.name, day, capture_name(path))
+            if day not in writers:
+                writers[day] = stack.enter_context(
+                    staging.writer(table, network.name, day, capture_name(path))
                 )
-            write_row_group(writers[day, form], kept)
+            write_row_group(writers[day], kept)
             read.facts = count_rows(read.facts, table, day, kept)
     read.facts = _complete(read.facts, network, stats)
     read.notes = stats.notes

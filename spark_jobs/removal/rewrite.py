@@ -115,10 +115,10 @@ def _stage_without(
     """
     replaced = set()
     for target in targets:
-        place, partition = Partition.stored(target), Partition.of(target)
+        place = Partition.of(target)
         kept_parts, changed = [], False
         for rows in row_groups(warehouse.root / target, place.table):
-            kept = without_users(partition, rows)
+            kept = without_users(place, rows)
             changed |= len(kept) < len(rows)
             kept_parts += [kept] if len(kept) else []
         if changed:

@@ -123,11 +123,11 @@ def read_packets(
     if any(group.wanted is not None for group in groups):
         user = np.where(np.concatenate([*map(_in_partitions, groups)]), user, NOBODY)
     address, texts = user, addresses
-    if "address" in table.column_names:
+    if table["address"].null_count < len(table):
         own, own_texts = _address_codes(table["address"])
         address = user.astype(np.int64) * len(own_texts) + own
         texts = [text for text in addresses for _ in own_texts]
-    if "vlan" in table.column_names:
+    if table["vlan"].null_count < len(table):
         downlink = [_values(rows["downlink"]) for rows in read_columns(groups, ["downlink"])]
         vlan = table["vlan"].fill_null(0).to_numpy()
         leased = set() if leases is None else {*leases["address"].to_pylist()}
@@ -321,7 +321,7 @@ def _read_columns(
             scatter(column, target, columns[name])
         edges.append(items)
         edges_read += len(items)
-        if "quic_form" in table.column_names and table["quic_form"].null_count < len(table):
+        if table["quic_form"].null_count < len(table):
             rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
             if len(rows):
                 quic.append((target[rows], table.select(QUIC).take(rows)))

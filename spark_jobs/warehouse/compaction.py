@@ -89,8 +89,7 @@ def merge(
     out.
     """
     for batch in _within_limits(root, parts):
-        forms = {Partition.stored(part.target) for part in batch}
-        partition = forms.pop() if len(forms) == 1 else Partition.of(batch[0].target)
+        partition = Partition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
             paths = (root / part.target for part in batch)
             row_groups = chain.from_iterable(stored_row_groups(p, partition.table) for p in paths)
@@ -106,7 +105,7 @@ def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[Captur
     size = row_groups = 0
     for part in parts:
         metadata = read_metadata(root / part.target)
-        if metadata.schema.to_arrow_schema() != Partition.stored(part.target).table.arrow:
+        if metadata.schema.to_arrow_schema() != Partition.of(part.target).table.arrow:
             continue
         size, row_groups = size + part.content.size, row_groups + metadata.num_row_groups
         if batch and (size > MAX_BYTES or row_groups > MAX_ROW_GROUPS):
@@ -123,7 +122,7 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
 
     Their rows are those of the merged file.
     """
-    partition, found = Partition.stored(target), {}
+    partition, found = Partition.of(target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition.table), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
             for _, rows in parts:

@@ -17,7 +17,7 @@ import xxhash
 from schemas import Table
 from schemas.arrow_types import ARROW_TYPES
 from spark_jobs.base.places import in_object_store
-from spark_jobs.warehouse.targets import stored_form
+from spark_jobs.warehouse.targets import has_columns_of
 from spark_jobs.warehouse.units import Content, content_of
 
 MAX_ROW_GROUP_ROWS = 1 << 24
@@ -150,11 +150,10 @@ def read_rows(
 def _read_file(
     table: Table, path: Path, filters: list[Any] | None, names: Sequence[str]
 ) -> pa.Table:
-    if form := stored_form(table, path):
-        stored = form.arrow.names
-        columns = None if len(names) == len(stored) else [n for n in names if n in stored]
+    if has_columns_of(table, path):
+        columns = None if len(names) == len(table.columns) else list(names)
         rows = pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
-        return with_columns(rows, table, names)
+        return rows.select(names)
     rows = pq.read_table(_source(path), partitioning=None)
     rows = with_columns(rows, table, table.arrow.names)
     return (rows.filter(pq.filters_to_expression(filters)) if filters else rows).select(names)

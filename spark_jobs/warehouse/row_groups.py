@@ -119,18 +119,14 @@ def in_capture_order(groups: Iterable[RowGroup]) -> list[RowGroup]:
 
 
 def read_columns(groups: Iterable[RowGroup], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of each row group of packets, all rows of it.
-
-    Of the table's sparse columns, only those that the file has.
-    """
+    """Yield some columns of each row group of packets, all rows of it."""
     for path, groups_of_file in groupby(groups, attrgetter("path")):
         with open_parquet(
             path, metadata=_metadata(path), read_dictionary=["user", "server"]
         ) as file:
             for group in groups_of_file:
                 rows = file.read_row_group(group.number, columns=columns, use_threads=False)
-                lacking = {*PACKETS.sparse} - {*rows.column_names}
-                yield with_columns(rows, PACKETS, [c for c in columns if c not in lacking])
+                yield with_columns(rows, PACKETS, columns)
 
 
 def _metadata(path: Path) -> pq.FileMetaData:

@@ -38,12 +38,6 @@ class Partition(NamedTuple):
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
         return cls(TABLES[table_name(target)], network, date)
 
-    @classmethod
-    def stored(cls, target: str) -> Partition:
-        """Return the partition of a file, with the form of its table that the file has."""
-        partition = cls.of(target)
-        return partition._replace(table=stored_form(partition.table, target) or partition.table)
-
     def target(self, stem: str, version: str) -> str:
         """Return the target of a file, with the first and the last part of its name."""
         parts = [self.table.name, f"network={self.network}"]
@@ -52,13 +46,9 @@ class Partition(NamedTuple):
         return "/".join([*parts, f"{stem}-{self.table.layout}-{version}.parquet"])
 
 
-def stored_form(table: Table, target: str | PurePath) -> Table | None:
-    """Return the form of a table whose columns a file has, by the file's name.
-
-    It is the table or its lean form; None for files of another format.
-    """
-    parts = str(target).rsplit("-", 2)
-    return next((form for form in (table, table.lean) if form.layout in parts[-2:-1]), None)
+def has_columns_of(table: Table, target: str | PurePath) -> bool:
+    """Return whether a file has a table's columns, by its name; one of another format may not."""
+    return table.layout in str(target).rsplit("-", 2)[-2:-1]
 
 
 def table_name(target: str) -> str:

@@ -30,7 +30,7 @@ from spark_jobs.queries.views import (
 )
 from spark_jobs.warehouse.disk import replacing
 from spark_jobs.warehouse.files import REMEDY
-from spark_jobs.warehouse.targets import stored_form
+from spark_jobs.warehouse.targets import has_columns_of
 from spark_jobs.warehouse.units import fingerprint
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ def view_of(table: Table, files: Iterable[Path]) -> View:
     groups: dict[tuple, Files] = {}
     for path in files:
         network, folder, name = _place(path, owner)
-        form = stored_form(table, path)
-        layout = form.layout if form else ""
+        layout = table.layout if has_columns_of(table, path) else ""
         group = groups.setdefault((folder, layout), Files(network, folder, [], layout))
         group.names.append(name)
     partitions, columns = (

@@ -11,7 +11,8 @@ from scapy.layers.ipsec import ESP
 from scapy.layers.l2 import ARP, GRE, LLC, SNAP, Ether
 from scapy.layers.vxlan import VXLAN
 
-from schemas import PACKETS, TUNNELS
+from schemas import TUNNELS
+from schemas.packets import QUIC
 from tests.helpers.capture_files import Frame, pcap, rows_of, timed
 from tests.helpers.layers import (
     BASE_STATION,
@@ -42,7 +43,7 @@ IDENTITY = ("capture", "frame", "ts", "user_partition", "clock_steps")
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
 OPTION_COLUMNS = ("mss", "window_scale", "sack_permitted", "ts_val", "ts_ecr", "sack")
 
-NO_QUIC: dict[str, None] = dict.fromkeys(PACKETS.sparse)
+NO_QUIC: dict[str, None] = dict.fromkeys(["address", "vlan", *QUIC])
 SYN_ROW = {
     "user": USER,
     "user_port": 40000,
