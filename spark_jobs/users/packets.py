@@ -306,9 +306,10 @@ def _read_columns(
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
     quic: list[tuple[np.ndarray, pa.Table]] = []
-    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), *ABSENT_COLUMNS, "sack", *QUIC)
+    own = (*NUMBERS, *PRESENCE_COLUMNS.values(), *ABSENT_COLUMNS, "sack", "quic_form")
     names = dict.fromkeys(own)
-    for code, target, table in zip(capture, places, read_columns(groups, list(names)), strict=True):
+    tables = read_columns(groups, list(names))
+    for group, code, target, table in zip(groups, capture, places, tables, strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
         values |= {name: _validity(table[column]) for name, column in PRESENCE_COLUMNS.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
@@ -324,7 +325,8 @@ def _read_columns(
         if table["quic_form"].null_count < len(table):
             rows = np.flatnonzero(_validity(table["quic_form"]) & (target >= 0))
             if len(rows):
-                quic.append((target[rows], table.select(QUIC).take(rows)))
+                (of_quic,) = read_columns([group], QUIC)
+                quic.append((target[rows], of_quic.take(rows)))
     return columns | {"sack_edges": np.concatenate(edges)}, quic
 
 
