@@ -1,4 +1,4 @@
-"""What `giscope run` does: a list of steps, each of which makes again only what has changed."""
+"""The steps of `giscope run`, each of which makes again only what has changed."""
 
 from __future__ import annotations
 

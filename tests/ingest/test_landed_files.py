@@ -3,7 +3,6 @@ error in a file, or in a network, stops no other."""
 
 import gzip
 import os
-import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -139,15 +138,6 @@ def test_a_published_capture_is_not_replaced_by_an_incomplete_file(ingested, tmp
                 path.write_bytes(data)
         assert ingested(*(path for path in (plain, packed) if path.exists()))[0] == 0
         assert count(Warehouse(tmp_path / "w")) == PACKETS
-
-
-def test_two_files_of_one_capture_do_not_affect_another_network(ran, landing):
-    (landing / "aa-gprs").mkdir()
-    (landing / "aa-gprs" / "x.pcap").write_bytes(packets(9000))
-    (landing / "aa-gprs" / "x.pcap.gz").write_bytes(gzip.compress(packets(9000))[:100])
-    status, lines, found = ran()
-    assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
-    assert any("x.pcap.gz: skipped" in line for line in lines)
 
 
 def test_a_folder_of_an_unknown_network_stops_no_other(ran, landing):
@@ -300,20 +290,3 @@ def test_a_pipe_of_the_shell_is_refused_before_workers_open_it(
     status, lines = ingested(Path(f"/dev/fd/{read}"))
     os.close(read)
     assert (status, lines) == (2, [f"giscope: /dev/fd/{read}: is not a regular file"])
-
-
-def test_files_of_one_name_in_two_folders_do_not_stop_each_other(ingested, tmp_path):
-    """The first one counts."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.pcap").write_bytes(packets(7000 * (name == "b")))
-    shutil.copy(tmp_path / "a" / "x.pcap", tmp_path / "b" / "x.pcap.gz")
-    (tmp_path / "b" / "y.pcap").write_bytes(packets(20_000))
-    status, lines = ingested(tmp_path / "a", tmp_path / "b")
-    assert status == 2
-    first = tmp_path / "a" / "x.pcap"
-    assert lines == [
-        f"giscope: {tmp_path}/b/{name}: has the same capture name as {first}: rename one"
-        for name in ("x.pcap", "x.pcap.gz")
-    ]
-    assert count(Warehouse(tmp_path / "w")) == 2 * PACKETS

@@ -69,16 +69,6 @@ def test_log_of_an_ingested_capture_holds_the_day(warehouse, network, tmp_path):
     assert "in two captures, such as a.pcap and giscope_packets.log" in finding
 
 
-def test_log_and_capture_of_other_packets_both_count(warehouse, network, tmp_path):
-    """At the same time, from another address: two taps."""
-    capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
-    capture.write_bytes(pcap(map(ping, range(10))))
-    packet_log.write_text(log([row(i) | {"user": "10.64.0.2"} for i in range(10)]))
-    results = job.ingest(warehouse, [(network, capture), (network, packet_log)])
-    assert [result.error for result in results] == [None, None]
-    assert count(warehouse) == 20
-
-
 @pytest.mark.parametrize(
     ("front_end", "names"),
     [

@@ -1,7 +1,5 @@
 """Captures into packets: once, whole, and the good ones whatever state the others are in."""
 
-import gzip
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,14 +25,6 @@ def packet(ts: int, seq: int = 1, user: str = "10.64.0.1", ttl: int = 64) -> Fra
 def write(path: Path, *frames: Frame) -> Path:
     path.write_bytes(pcap(frames))
     return path
-
-
-def test_same_capture_twice_counts_once(warehouse, tmp_path, network):
-    capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
-    ingest_capture(warehouse, network, capture)
-    ingest_capture(warehouse, network, capture)
-    assert count(warehouse) == 2
-    assert count(warehouse, "ingest_log") == 1
 
 
 def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
@@ -67,24 +57,6 @@ def test_unchanged_capture_still_shows_what_was_skipped(warehouse, tmp_path, net
     (again,) = ingest(warehouse, [(network, capture)])
     assert again.unchanged
     assert first.facts.skipped == again.facts.skipped == {"malformed_ip": 1}
-
-
-def test_compressed_file_is_the_same_capture(warehouse, tmp_path, network):
-    capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
-    compressed = tmp_path / "a.pcap.gz"
-    compressed.write_bytes(gzip.compress(capture.read_bytes()))
-    ingest_capture(warehouse, network, capture)
-    ingest_capture(warehouse, network, compressed)
-    assert count(warehouse) == 2
-
-
-def test_duplicate_under_another_name_is_refused(warehouse, tmp_path, network):
-    capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
-    ingest_capture(warehouse, network, capture)
-    duplicate = Path(shutil.copy(capture, tmp_path / "b.pcap"))
-    result = ingest_capture(warehouse, network, duplicate)
-    assert "holds the same packets as a.pcap" in result.error
-    assert count(warehouse) == 1
 
 
 def test_packet_captured_on_both_sides_of_a_router_counts_once(warehouse, tmp_path, network):
@@ -150,17 +122,6 @@ def test_capture_is_read_again_when_subscriber_prefixes_change(warehouse, tmp_pa
     wider = Network(**{**network.model_dump(), "subscribers": ["10.0.0.0/8", "192.0.2.0/24"]})
     (result,) = ingest(warehouse, [(wider, capture)])
     assert result.facts.packets == count(warehouse) == 2
-
-
-def test_of_two_captures_of_one_name_the_second_is_refused(warehouse, tmp_path, network):
-    (tmp_path / "x").mkdir()
-    work = [
-        (network, write(tmp_path / "a.pcap", packet(MIDNIGHT))),
-        (network, write(tmp_path / "x" / "a.pcap", packet(MIDNIGHT))),
-    ]
-    first, second = ingest(warehouse, work)
-    assert (first.error, count(warehouse)) == (None, 1)
-    assert "same capture name" in second.error
 
 
 def test_row_groups_hold_one_partition_and_rows_are_sorted(demo):
