@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from schemas import INGEST_LOG
+from schemas import INGEST_LOG, PACKETS, Table
 from spark_jobs.base.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.ingest.files import CaptureFile, capture_day, capture_name
 from spark_jobs.ingest.plan import capture_unit
@@ -109,6 +110,23 @@ def _reject_same_content(warehouse: Warehouse, unit: Unit, outcome: CaptureOutco
         facts = CaptureFacts.of(other)
         if other.unit != unit and facts.rows and facts.content == outcome.facts.content:
             raise _SameContentError(outcome.path, other.unit.name)
+
+
+def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> CaptureFacts:
+    """Return the facts of a capture or log with some more rows of a day."""
+    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
+    counted = facts.replace(
+        rows=facts.rows + len(rows),
+        first_us=low if facts.first_us is None else min(facts.first_us, low),
+        last_us=high if facts.last_us is None else max(facts.last_us, high),
+    )
+    if table is not PACKETS:
+        return counted
+    return counted.replace(
+        packets=facts.packets + len(rows),
+        ipv6_packets=facts.ipv6_packets + rows["ip_id"].null_count,
+        dates=sorted({*facts.dates, day}),
+    )
 
 
 def stage_log_row(staging: Staging, unit: Unit, facts: CaptureFacts) -> None:

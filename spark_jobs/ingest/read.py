@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from schemas import PACKETS, Table
 from schemas.zeek import PACKET_LOG
@@ -32,6 +31,7 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.capture.zeek_kinds import log_kind
 from spark_jobs.ingest.files import CaptureFile, capture_name
 from spark_jobs.ingest.plan import FORMAT
+from spark_jobs.ingest.publish import count_rows
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.files import TableWriter, Written
@@ -150,23 +150,6 @@ def _in_vlans(
             batch = batch.select(wanted)
         if len(batch.rows):
             yield batch
-
-
-def count_rows(facts: CaptureFacts, table: Table, day: date, rows: pa.Table) -> CaptureFacts:
-    """Return the facts of a capture or log with some more rows of a day."""
-    low, high = (time.as_py() for time in pc.min_max(rows["ts"].cast(pa.int64())).values())
-    counted = facts.replace(
-        rows=facts.rows + len(rows),
-        first_us=low if facts.first_us is None else min(facts.first_us, low),
-        last_us=high if facts.last_us is None else max(facts.last_us, high),
-    )
-    if table is not PACKETS:
-        return counted
-    return counted.replace(
-        packets=facts.packets + len(rows),
-        ipv6_packets=facts.ipv6_packets + rows["ip_id"].null_count,
-        dates=sorted({*facts.dates, day}),
-    )
 
 
 @parser

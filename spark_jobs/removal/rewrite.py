@@ -11,8 +11,7 @@ from schemas import FLOWS, Table
 from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter, drop_rows
 from spark_jobs.capture.users import PLAIN
 from spark_jobs.ingest.exclusions import CAPTURE_TABLES, exclusions_of, key_scheme
-from spark_jobs.ingest.publish import log_files, stage_log_row
-from spark_jobs.ingest.read import count_rows
+from spark_jobs.ingest.publish import count_rows, log_files, stage_log_row
 from spark_jobs.removal.find_users import captures_about, row_groups
 from spark_jobs.warehouse.facts import CaptureFacts, RemovalFacts
 from spark_jobs.warehouse.row_groups import write_row_group

@@ -271,16 +271,6 @@ def test_pseudonyms_of_a_network_no_longer_in_the_file_stay():
     assert renamed == [far.for_day(next_day).key_of_address(B4)]
 
 
-def test_duplicates_of_captures_with_far_subscribers_are_detected(captures, tmp_path):
-    """The hashes of a capture's packets are made of the pseudonyms."""
-    network = load_networks(file_with(tmp_path))["aa"]
-    store, capture, again = Warehouse(tmp_path / "w"), captures / "aa/a.pcap", tmp_path / "b.pcap"
-    again.write_bytes(capture.read_bytes()[:-100])
-    kept, refused = ingest(store, [(network, capture), (network, again)])
-    assert kept.error is None
-    assert "of its packets are in a" in refused.error
-
-
 def test_a_forgotten_user_is_removed_also_where_ipv6_embeds_the_address(captures, tmp_path):
     root, networks = made(tmp_path, captures)
     # To bb's tables aa's user is a far end, to aa's own one: here a far end of the same network.

@@ -271,7 +271,8 @@ def test_an_unknown_table_is_reported_in_a_line(here, tmp_path):
     )
     done = run("purge", "--warehouse", root)
     assert done.stderr == (
-        "giscope: purge: give either --before (with or without --table), or --networks\n"
+        "giscope: purge: give either --before (with or without --table), or --networks, or "
+        "--network and --capture\n"
     )
 
 
