@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spark_jobs.base.errors import in_a_line
 from spark_jobs.capture import FrontEnd
@@ -19,16 +18,13 @@ from spark_jobs.ingest.files import CaptureFile
 from spark_jobs.ingest.leases import update_leases
 from spark_jobs.ingest.networks import keys_with_secret, publish_network
 from spark_jobs.ingest.plan import capture_unit, inputs_hash, plan_ingest
-from spark_jobs.ingest.publish import CaptureOutcome, publish_capture
+from spark_jobs.ingest.publish import CaptureOutcome, CaptureRead, publish_capture
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.steps import Step
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit, Unit
-
-if TYPE_CHECKING:
-    from spark_jobs.ingest.read import CaptureRead
 
 
 def ingest(
@@ -100,8 +96,6 @@ def _read_and_publish(
 
         def publish(file: CaptureFile, read: CaptureRead | Failure) -> None:
             if isinstance(read, Failure):
-                from spark_jobs.ingest.read import CaptureRead
-
                 read = CaptureRead(CaptureFacts(error=f"{file[1]}: {read.reason}"))
             outcomes[file] = publish_capture(warehouse, staging, file, read, files[file])
 

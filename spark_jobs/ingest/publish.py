@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,12 +14,26 @@ from spark_jobs.base.errors import FullDiskError, UserError, in_a_line
 from spark_jobs.ingest.files import CaptureFile, capture_day, capture_name
 from spark_jobs.ingest.plan import capture_unit
 from spark_jobs.warehouse.facts import CaptureFacts
+from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import PublishedUnit, Unit
 
-if TYPE_CHECKING:
-    from spark_jobs.ingest.read import CaptureRead
+
+@dataclass
+class CaptureRead:
+    """A capture or log that was read, before it is published.
+
+    facts: what is known of it, with the error if one ended the reading
+    notes: lines for the user
+    files: the staged files with its rows
+    disk_full: the error is a full disk, so the file may be good
+    """
+
+    facts: CaptureFacts = field(default_factory=CaptureFacts)
+    notes: list[str] = field(default_factory=list)
+    files: list[Written] = field(default_factory=list)
+    disk_full: bool = False
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -31,28 +30,12 @@ from spark_jobs.capture.users import user_keys
 from spark_jobs.capture.zeek_kinds import log_kind
 from spark_jobs.ingest.files import CaptureFile, capture_name
 from spark_jobs.ingest.plan import FORMAT
-from spark_jobs.ingest.publish import count_rows
+from spark_jobs.ingest.publish import CaptureRead, count_rows
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts
-from spark_jobs.warehouse.files import TableWriter, Written
+from spark_jobs.warehouse.files import TableWriter
 from spark_jobs.warehouse.row_groups import write_row_group
 from spark_jobs.warehouse.staging import Staging
-
-
-@dataclass
-class CaptureRead:
-    """A capture or log that was read, before it is published.
-
-    facts: what is known of it, with the error if one ended the reading
-    notes: lines for the user
-    files: the staged files with its rows
-    disk_full: the error is a full disk, so the file may be good
-    """
-
-    facts: CaptureFacts = field(default_factory=CaptureFacts)
-    notes: list[str] = field(default_factory=list)
-    files: list[Written] = field(default_factory=list)
-    disk_full: bool = False
 
 
 def read_file(
