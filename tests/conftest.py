@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from schemas import FROM_ZEEK_LOGS, QUIC_FLOWS, Table
 from spark_jobs.engine.processes import compile_functions
-from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.tables import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.ingest.job import ingest
 from spark_jobs.ingest.publish import CaptureOutcome
@@ -96,7 +96,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, QUIC_FLOWS, QUIC_BESIDE_TCP, SUPPRESSED_GROUPS)
+EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, QUIC_FLOWS, mart("quic_beside_tcp"), SUPPRESSED_GROUPS)
 """Tables without rows in the networks of 2004."""
 LTE = "dd-lte"
 """The demo's network of today, in the fixture whole_demo."""

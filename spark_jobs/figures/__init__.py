@@ -2,7 +2,7 @@
 
 A folder's `__init__.py` has the question that the figure answers. Its other files are optional:
 
-mart.sql, mart.py   its mart: the SQL, and the columns (MART)
+mart.sql            its mart, with the meaning of each column (see marts.py)
 numbers.py          its numbers, labels and constants, for both pages
 example.toml        a few rows of the tables, and the mart's rows and numbers that must come out
 page.py             its sections of the report: `sections(selection)`

@@ -29,7 +29,8 @@ INTERVALS = (
     f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or a mean of "
     f"fewer than {MIN_EFFECTIVE_GROUPS:g} effective users (one with more samples counts more)."
 )
-"""Sentences for captions: the meaning of the brackets, and the condition for "too few"."""
+"""The meaning of the brackets and the condition for "too few": at the top of the page, and as the
+tooltip of its tables."""
 
 
 @dataclass(frozen=True)

@@ -13,45 +13,30 @@ single connections.
 A group of a mart (the rows that share its `group_columns`) may have only one user. The networks
 file's `min_users` leaves out small groups, and `suppressed_groups` counts them.
 
-Mart columns are in `<figure>/mart.py`, beside the SQL that makes them.
+The other columns are described where the SQL makes them, in `<figure>/mart.sql` (see marts.py).
 """
 
 from schemas import Column
 
-
-def place_and_time(event: str = "the connection starts") -> tuple[Column, ...]:
-    """Return the columns of place and time; event: what happens in the local hour."""
-    return (
-        Column("country", "string", "country code of the network, ISO 3166 alpha-2", required=True),
-        Column(
-            "access",
-            "string",
-            "access technology: gprs, edge, umts, lte, nr, dialup, ...",
-            required=True,
-        ),
-        Column("hour", "int32", f"local hour in which {event}", "h", required=True),
-        Column(
-            "period",
-            "string",
-            "peak, off_peak or other, by the network's local hours",
-            source="INFOCOM III.B",
-            required=True,
-        ),
-    )
-
-
-PLACE_AND_TIME = place_and_time()
+PLACE_AND_TIME = (
+    Column("country", "string", "country code of the network, ISO 3166 alpha-2", required=True),
+    Column(
+        "access",
+        "string",
+        "access technology: gprs, edge, umts, lte, nr, dialup, ...",
+        required=True,
+    ),
+    Column("hour", "int32", "local hour in which the connection starts", "h", required=True),
+    Column(
+        "period",
+        "string",
+        "peak, off_peak or other, by the network's local hours",
+        source="INFOCOM III.B",
+        required=True,
+    ),
+)
 
 FLOW_COUNT = Column("flows", "int64", "number of connections", "connections", required=True)
-
-SECONDS_BIN = Column("bin", "double", "lower edge of the histogram bin", "s", required=True)
-
-RATE_BIN = Column(
-    "bin",
-    "int32",
-    "hundred times the natural logarithm of the rate in bit/s, rounded down: bins of 1 %",
-    required=True,
-)
 
 GROUPS = 64
 """Number of user groups into which a hash divides the users of a day with many users."""
@@ -114,16 +99,6 @@ COUNTED_BYTES = Column(
 )
 
 
-def connection_count(name: str, meaning: str) -> Column:
-    """Return a column with a number of connections."""
-    return Column(name, "int64", meaning, "connections", required=True)
-
-
-def sum_of(name: str, meaning: str, unit: str) -> Column:
-    """Return the column `name`_sum, a sum of values."""
-    return Column(f"{name}_sum", "double", f"sum of the {meaning}", unit, required=True)
-
-
 OPTIONS = (
     Column("sack", "bool", "whether both SYNs permit SACK. Null if a SYN was not seen"),
     Column(
@@ -133,16 +108,8 @@ OPTIONS = (
     ),
 )
 
-
-def log_bin(name: str, value: str, null: str = "") -> Column:
-    """Return a column of histogram bins for times of any length.
-
-    value: what is counted; null: the condition under which there is no value.
-    """
-    meaning = (
-        f"ten times the natural logarithm of {value}, rounded down: bins of 10 %. A median "
-        "interpolated within its bin has an error of a few per cent"
-    )
-    if null:
-        meaning += f". Null if {null}"
-    return Column(name, "int32", meaning, required=not null)
+SHARED_COLUMNS = {
+    column.name: column
+    for column in (FLOW_COUNT, USER_GROUP, *USER_GROUPS, COUNTED_BYTES, *OPTIONS)
+}
+"""Columns that several marts have, by name; their items in the SQL need no comment."""

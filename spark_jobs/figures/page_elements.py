@@ -28,6 +28,11 @@ class NumberTable:
     rows: Sequence[Sequence[str]]
     caption: str = ""
 
+    @property
+    def has_intervals(self) -> bool:
+        """Return whether a text is a value with an interval, or one of too few samples."""
+        return any("…" in text or text == TOO_FEW for row in self.rows for text in row)
+
     def is_numeric(self, column: int) -> bool:
         """Return whether a column holds numbers and is therefore aligned right."""
         return all(

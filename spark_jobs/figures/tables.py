@@ -11,10 +11,10 @@ from schemas import (
     STORED_TABLES,
     Table,
 )
-from spark_jobs.figures import parts
+from spark_jobs.figures.marts import all_marts
 from spark_jobs.figures.suppressed_groups.table import SUPPRESSED_GROUPS
 
-MARTS: tuple[Table, ...] = tuple(part.MART for part in parts("mart"))
+MARTS = all_marts()
 """Marts of the figures, in the figures' order."""
 SHOWN = (*MARTS, SUPPRESSED_GROUPS)
 """Tables whose days and networks the report shows."""

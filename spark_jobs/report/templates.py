@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs_version
 
 from spark_jobs.base.sources import giscope_version
+from spark_jobs.figures.format import INTERVALS
 
 
 @cache
@@ -16,7 +17,7 @@ def templates() -> Environment:
     """Return the Jinja environment with the pages' templates."""
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    environment.globals["version"] = giscope_version()
+    environment.globals |= {"version": giscope_version(), "intervals": INTERVALS}
     return environment
 
 

@@ -8,7 +8,7 @@ from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures.daily_checks.dashboard import HELD_DAYS_DATASET
 from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
 from spark_jobs.figures.dashboard_parts import ValueFilter
-from spark_jobs.figures.quic_beside_tcp.mart import MART as QUIC_BESIDE_TCP
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.tables import MARTS
 
 CHARTS = [(page, chart) for page in DASHBOARDS for chart in page.charts]
@@ -41,8 +41,8 @@ def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security()
 )
 def test_outlining_a_histogram_changes_no_sum(demo, name, sums):
     connection = demo.warehouse.connect()
-    for column, mart in sums.items():
-        total = f"select network, period, sum({column}) from {mart} group by all order by all"
+    for column, of_mart in sums.items():
+        total = f"select network, period, sum({column}) from {of_mart} group by all order by all"
         shown = f"""
             select network, replace(hours, '-', '_') as period, sum({column})
             from ({DATASETS[name].sql}) group by all order by all
@@ -63,7 +63,7 @@ def test_every_metric_can_be_asked_for(demo, name):
     asked = ", ".join([*keys, *(metric.sql for metric in dataset.metrics)])
     by = ", ".join(keys)
     answer = connection.sql(f"select {asked} from ({dataset.sql}) group by {by}").fetchall()
-    assert bool(answer) == (QUIC_BESIDE_TCP.name not in dataset.sql)
+    assert bool(answer) == (mart("quic_beside_tcp").name not in dataset.sql)
 
 
 def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):

@@ -4,8 +4,8 @@ import pytest
 from conftest import DAY
 
 from spark_jobs.figures.mart_sql import mart_query
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.page_elements import Section
-from spark_jobs.figures.quic_beside_tcp.mart import MART
 from spark_jobs.figures.quic_beside_tcp.page import sections
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from tests.helpers.mart_examples import connect, create_tables, input_rows
@@ -19,7 +19,9 @@ QUIC = {
 def sections_of(**rows: list[dict]) -> list[Section]:
     connection = connect()
     create_tables(connection, input_rows(rows))
-    connection.execute(f"create table {MART.name} as {mart_query(MART)}")
+    connection.execute(
+        f"create table {mart('quic_beside_tcp').name} as {mart_query(mart('quic_beside_tcp'))}"
+    )
     networks = [ShownNetwork("n", "AA", "gprs", "#000000")]
     return sections(Selection(networks, DAY, DAY, connection, lambda table, days: table.name))
 

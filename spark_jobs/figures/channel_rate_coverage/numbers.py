@@ -1,10 +1,10 @@
 """The shares of connections and bytes whose channel rate is known."""
 
-from spark_jobs.figures.channel_rate_coverage.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 NUMBERS = Numbers(
-    MART,
+    mart("channel_rate_coverage"),
     [
         Ratio("rated", "with a channel rate", "flows_with_rate"),
         Ratio("rated_bytes", "share of bytes", "ip_bytes_with_rate", "ip_bytes"),

@@ -1,7 +1,7 @@
 """The traffic whose channel rate is known."""
 
 from spark_jobs.figures.channel_rate_coverage.numbers import NUMBERS
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.selection import Selection
 
@@ -23,7 +23,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section IV",
             caption="Connections above 100 KiB of distinct payload with at least one period of a "
             "known channel rate. Small windows keep the link from being busy, and so hide its "
-            "rate. " + INTERVALS,
+            "rate.",
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             tables=[
                 NumberTable(

@@ -1,12 +1,12 @@
 """The shares of downlink packets that are marked by ECN, or lost, on either side."""
 
-from spark_jobs.figures.ecn_marks.mart import MART
 from spark_jobs.figures.format import PER_1000
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 OF_CLASSIC = "case when ecn = 'classic' then ect_packets else 0 end"
 NUMBERS = Numbers(
-    MART,
+    mart("ecn_marks"),
     [
         Ratio("ecn_share", "packets that can be marked", "ect_packets", "data_packets",
               kind="none"),

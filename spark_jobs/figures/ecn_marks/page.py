@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from spark_jobs.figures.ecn_marks.numbers import NUMBERS
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.hours import split_by_hours
 from spark_jobs.figures.names import MUTED_COLOURS
 from spark_jobs.figures.numbers import Row
@@ -41,7 +41,7 @@ def sections(selection: Selection) -> list[Section]:
         "the packets that can be marked, and lost packets, in % of the data packets. Marks of the "
         "Internet side are seen at Gi. Those of the access side are counted by mobiles with "
         "accurate ECN. With classic ECN, a mobile reports only that there were marks: an episode "
-        "lasts until the server answers, and counts once. " + INTERVALS,
+        "lasts until the server answers, and counts once.",
         samples=f"{count(sum(row['packets'] for row in rows))} data packets",
         figure=_figure({network: rows for (network,), rows in hours.items()}),
         tables=[

@@ -1,6 +1,7 @@
 -- Which connection is the best example of a limit, or of a class of stalls?
 -- One row: the connection of one network, date and local hour that a limit, or stalls of a class,
 -- held up the longest.
+-- Groups: hour, kind, cause
 with held_up_times as (
     select
         local_hour, flow_id,
@@ -35,8 +36,15 @@ longest as (
     group by all
 )
 select
-    held_up_times.local_hour, held_up_times.kind, held_up_times.cause,
+    held_up_times.local_hour,
+    -- string: limit or stall. The example of a limit is one of the connections that this limit held
+    -- up longer than other limits (flows.limited_by)
+    held_up_times.kind,
+    -- string: the limit, as in flows.limited_by, or the class of the stalls
+    held_up_times.cause,
+    -- int64: the connection, as in flows, for `giscope why` and `giscope plot`
     min(flow_id) as flow_id,
+    -- double [s]: total time for which it was held up
     held_up_times.held_up
 from held_up_times
 join longest

@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from schemas import FLOWS, STALLS, Table
 from spark_jobs.figures.connection_links import connection_link
-from spark_jobs.figures.examples.mart import MART
 from spark_jobs.figures.examples.sentences import limits_sentence, stalls_sentence
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_WORDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import PLOTS, plot_file_name, with_spaces
 from spark_jobs.figures.page_elements import NumberTable, Section, group_rows
 from spark_jobs.figures.selection import Selection
@@ -89,7 +89,7 @@ def sections(selection: Selection) -> list[Section]:
             ]
         )
     headings = ("cause", "time [s]", "network", "day", "connection", "in words")
-    notes = suppressed_notes(selection, MART)
+    notes = suppressed_notes(selection, mart("examples"))
     count = sum(example.kind == "limit" for example in found_examples)
     tables = [
         NumberTable(headings, some_rows, caption)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spark_jobs.figures.fig03_setup_delay.numbers import BIN_S, CATEGORIES, SHOWN_S
-from spark_jobs.figures.format import INTERVALS, MILLISECONDS, PERCENT, count
+from spark_jobs.figures.format import MILLISECONDS, PERCENT, count
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, group_rows
 from spark_jobs.figures.samples import are_enough, distributions, mean_and_quantiles, share
 from spark_jobs.figures.selection import Selection
@@ -80,7 +80,7 @@ def sections(selection: Selection) -> list[Section]:
             caption="Time from the first SYN to the first ACK at Gi. The four lower histograms add "
             "up to the uppermost. 1+ SYN and/or 1+ SYN ACK, as in the paper: at least one was "
             "retransmitted. Background traffic: another packet of the user within 5 s before the "
-            "first SYN, or during the set-up. " + INTERVALS,
+            "first SYN, or during the set-up.",
             samples=f"{count(sum(totals.values()))} completed set-ups",
             figure=figure_html(
                 {"data": traces, "layout": plots.layout},

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.figures.fig04_round_trip_time.numbers import BIN_S, SIDES
-from spark_jobs.figures.format import INTERVALS, MILLISECONDS, count
+from spark_jobs.figures.format import MILLISECONDS, count
 from spark_jobs.figures.names import FEW_SAMPLES, PERIODS
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, group_rows
 from spark_jobs.figures.samples import are_enough, distributions, mean_and_quantiles
@@ -94,8 +94,7 @@ def sections(selection: Selection) -> list[Section]:
             caption="The RTT of the handshake at Gi: SYN ACK to ACK on the access side, SYN to SYN "
             "ACK on the Internet side. Only connections without background traffic count, and only "
             "an RTT below 3 s. If the SYN or the SYN ACK was repeated, timestamps must show which "
-            "one was answered. Peak and off-peak are hours of the network's local time. "
-            + INTERVALS,
+            "one was answered. Peak and off-peak are hours of the network's local time.",
             samples=f"{count(sum(row['flows'] for row in rows))} RTT samples",
             figure=figure_html(
                 figure, "Cumulative distributions of round-trip times by network and hours", 480

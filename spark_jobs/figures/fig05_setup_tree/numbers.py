@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spark_jobs.figures.dashboard_parts import literal
-from spark_jobs.figures.fig05_setup_tree.mart import MART
 from spark_jobs.figures.format import MILLISECONDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio, mean
 
 CONNECTED = "setup_class in ('optimal', 'slight_problem')"
@@ -54,7 +54,7 @@ AREA = f"case {' '.join(f'when {a.where} then {literal(a.name)}' for a in AREAS)
 BACKGROUND = "if(background, 'background', 'no background')"
 OUTCOME = f"if({CONNECTED}, 'connected', 'not connected')"
 NUMBERS = Numbers(
-    MART,
+    mart("fig05_setup_tree"),
     [
         mean("mean_delay", "mean set-up delay", "delay_sum", MILLISECONDS, "delay_flows",
              "delay_flows"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects as go
 
 from spark_jobs.figures.dashboard_parts import literal
-from spark_jobs.figures.fig05_setup_tree.mart import MART
 from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, TREE, Node
-from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio, Row
 from spark_jobs.figures.page_elements import FONT, NumberTable, Section, figure_html
 from spark_jobs.figures.selection import Selection
@@ -27,7 +27,7 @@ DIFFERENCES = (
     "RST from the server's address."
 )
 SHARES = Numbers(
-    MART,
+    mart("fig05_setup_tree"),
     [
         Ratio(node.where, "share of set-ups", f"if({node.where}, flows, 0)")
         for node, _ in TREE.with_levels()
@@ -39,7 +39,7 @@ IN_NODES = ", ".join(
 )
 BY_NODE = replace(
     NUMBERS,
-    source=f"(select *, unnest([{IN_NODES}]) as node from {MART.name})",
+    source=f"(select *, unnest([{IN_NODES}]) as node from fig05_setup_tree)",
     where="node is not null",
 )
 """NUMBERS by `node`: a row of the mart counts in each node whose condition holds."""
@@ -98,7 +98,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section III.C",
             caption="Each node shows for each network: share of the set-ups, their mean set-up "
             "delay, and the share of them with background traffic (bg). Only connections that the "
-            "mobile opened and whose set-up Gi saw completely. " + INTERVALS,
+            "mobile opened and whose set-up Gi saw completely.",
             samples=f"{count(sum(of_node.flows for of_node in numbers[TREE.where].values()))} "
             "set-ups",
             figure=html,

@@ -9,7 +9,7 @@ from spark_jobs.figures.fig07_channel_rate.slot_peaks import (
     slot_peaks,
     slot_shares,
 )
-from spark_jobs.figures.format import INTERVALS, KBITS, PERCENT, count
+from spark_jobs.figures.format import KBITS, PERCENT, count
 from spark_jobs.figures.names import PERIODS
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -153,8 +153,7 @@ def _histogram(
         "retransmission; its ACKs give the time. A peak stands out from the valleys beside it by "
         "half its height. If the peaks are multiples of one rate, that is the rate of one time "
         "slot. Shares and quantiles are of measured time: a period counts with its duration. "
-        + RESOLUTION
-        + INTERVALS,
+        + RESOLUTION,
         samples=f"{count(sum(row['periods'] for row in rows))} periods",
         figure=figure_html(figure, "Histograms of the channel rate by network", 420),
         tables=[
@@ -238,8 +237,7 @@ def _dimensioning(
         hours="peak and off-peak separately",
         caption="Share of the measured time at one, two, three … time slots; each rate counts for "
         "the nearest number of slots. More time on few slots at peak than off-peak indicates that "
-        "slots are scarce at peak. Networks whose peaks show no rate of one slot are left out. "
-        + INTERVALS,
+        "slots are scarce at peak. Networks whose peaks show no rate of one slot are left out.",
         samples=f"{count(sum(row['weight'] for row in samples))} s measured",
         figure=share_bars(
             list(shares), parts, "Share of measured time", "Share of time by number of time slots"

@@ -1,6 +1,6 @@
 """The shares of connections by the side on which they lost more packets."""
 
-from spark_jobs.figures.fig08_bottleneck.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 SIDES = {
@@ -11,7 +11,7 @@ SIDES = {
 }
 """By value of `bottleneck`: label and colour."""
 NUMBERS = Numbers(
-    MART,
+    mart("fig08_bottleneck"),
     [
         Ratio(side, label, f"if(bottleneck = '{side}', flows, 0)")
         for side, (label, _) in SIDES.items()

@@ -1,7 +1,7 @@
 """Fig. 8: connections without loss, with more loss on the access or on the Internet side."""
 
 from spark_jobs.figures.fig08_bottleneck.numbers import NUMBERS, SIDES
-from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
 from spark_jobs.figures.page_elements import NumberTable, Section, share_bars
 from spark_jobs.figures.selection import Selection
 
@@ -31,7 +31,7 @@ def sections(selection: Selection) -> list[Section]:
             title="Fig. 8. Where connections lose packets",
             source="INFOCOM 2004, Section V",
             caption="Connections with downlink data, by the side on which they lost more data "
-            "packets. " + INTERVALS,
+            "packets.",
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             figure=share_bars(
                 list(shares),

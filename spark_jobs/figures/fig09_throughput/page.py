@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, group_rows
 from spark_jobs.figures.rates import (
     COUNTED,
@@ -51,10 +51,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section VI.A",
             caption="Single connections (no other traffic of the user) above 100 KiB of distinct "
             "payload with one request and its response. Throughput is IP bytes over the time from "
-            "the ACK of the first to the ACK of the last data packet. "
-            + LINES
-            + RESOLUTION
-            + INTERVALS,
+            "the ACK of the first to the ACK of the last data packet. " + LINES + RESOLUTION,
             samples=f"{count(connection_count(rows, 'throughput'))} connections",
             figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
             tables=[NumberTable(["network", "counted", *HEADINGS], table)],

@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from spark_jobs.figures.fig10_throughput_by_loss.numbers import CLASSES, NUMBERS
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.page_elements import NumberTable, Section, error_bars, figure_html
 from spark_jobs.figures.selection import Selection
 
@@ -51,7 +51,7 @@ def sections(selection: Selection) -> list[Section]:
             "either side of Gi. "
             "The paper shows the first three classes. Throughput at Gi counts lost bytes, as in "
             "the paper, and may rise with loss. Throughput at the mobile counts only bytes that "
-            "arrived. " + INTERVALS,
+            "arrived.",
             samples=f"{count(sum(row['flows'] for row in rows))} connections",
             figure=figure_html(figure, "Throughput and goodput by class of loss and network", 420),
             tables=[

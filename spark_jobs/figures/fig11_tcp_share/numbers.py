@@ -1,6 +1,6 @@
 """The shares of connections by their share of their user's bytes: in thirds, and in twentieths."""
 
-from spark_jobs.figures.fig11_tcp_share.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 TWENTIETHS = 20
@@ -15,7 +15,7 @@ def _between(low: int, high: int) -> str:
 
 
 THIRDS = Numbers(
-    MART,
+    mart("fig11_tcp_share"),
     [
         Ratio("first", "below 1/3", _between(0, 20)),
         Ratio("second", "1/3 to 2/3", _between(20, 40)),
@@ -24,7 +24,7 @@ THIRDS = Numbers(
     ],
 )
 BARS = Numbers(
-    MART,
+    mart("fig11_tcp_share"),
     [
         Ratio(f"bar_{n}", f"{n / TWENTIETHS:.2f} to below {(n + 1) / TWENTIETHS:.2f}",
               _between(3 * n, 3 * n + 3))

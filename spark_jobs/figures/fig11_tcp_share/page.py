@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from spark_jobs.figures.fig11_tcp_share.numbers import BARS, THIRDS, TWENTIETHS
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.page_elements import NumberTable, Section, error_bars, figure_html
 from spark_jobs.figures.selection import Selection
 
@@ -48,8 +48,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section VI.B",
             caption="The connection's share of all bytes that the user received from the first to "
             "the last data packet of a connection above 100 KiB of distinct payload: Btcp / (Btcp "
-            "+ Bother). 1: the user received no other bytes meanwhile. Each bar is 1/20 wide. "
-            + INTERVALS,
+            "+ Bother). 1: the user received no other bytes meanwhile. Each bar is 1/20 wide.",
             samples=f"{count(sum(row['flows'] for row in networks))} connections",
             figure=figure_html(
                 figure, "Histogram of the connection's share of its user's bytes", 380

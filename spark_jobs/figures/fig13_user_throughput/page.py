@@ -3,7 +3,7 @@
 from plotly.subplots import make_subplots
 
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html, group_rows
 from spark_jobs.figures.rates import (
     COUNTED,
@@ -79,7 +79,7 @@ def sections(selection: Selection) -> list[Section]:
             "payload, over the time from the ACK of its first to that of its last data packet: "
             "R = 8 (Btcp + Bother) / (T2ack − T1ack). "  # noqa: RUF001
             "Levels: the share of background bytes. Levels "
-            "without connections are left out. " + LINES + RESOLUTION + INTERVALS,
+            "without connections are left out. " + LINES + RESOLUTION,
             samples=f"{count(connection_count(rows, 'user_throughput'))} connections",
             figure=figure_html(
                 figure,

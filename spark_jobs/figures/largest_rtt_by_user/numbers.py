@@ -2,8 +2,7 @@
 
 from math import log
 
-from spark_jobs.figures.distributions.mart import MART as DISTRIBUTIONS
-from spark_jobs.figures.largest_rtt_by_user.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
 LONG_RTT_S = (1, 5, 10, 30)
@@ -12,7 +11,7 @@ EDGES = {limit: round(10 * log(limit)) for limit in LONG_RTT_S}
 """The mart's bin that begins within 1 % of each; five bins of the mart distributions are one."""
 USERS = {"links": ("users and hours", "links")}
 BY_HOUR = Numbers(
-    MART,
+    mart("largest_rtt_by_user"),
     [
         Ratio(
             f"above_{limit}",
@@ -35,7 +34,7 @@ QUEUE_KINDS = {
 """Labels of the kinds of queues."""
 QUEUE_COLOURS = dict(zip(QUEUE_KINDS, ("#1f6fb4", "#d9822b", "#3a9a5b", "#b8b8b8"), strict=True))
 BY_QUEUE = Numbers(
-    MART,
+    mart("largest_rtt_by_user"),
     [
         Ratio(
             kind,
@@ -50,7 +49,7 @@ BY_QUEUE = Numbers(
     counts=USERS,
 )
 BY_PERIOD = Numbers(
-    DISTRIBUTIONS,
+    mart("distributions"),
     [
         Ratio(f"above_{limit}", f"above {limit} s", f"if(bin >= {5 * edge}, samples, 0)",
               "samples", samples="samples")

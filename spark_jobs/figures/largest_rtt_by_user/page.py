@@ -5,7 +5,7 @@ Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Fig. 2.
 
 from math import exp
 
-from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, SECONDS, count
+from spark_jobs.figures.format import NOT_MEASURED, SECONDS, count
 from spark_jobs.figures.hours import Hours, ratio_bars, split_by_hours
 from spark_jobs.figures.largest_rtt_by_user.numbers import (
     BY_PERIOD,
@@ -68,8 +68,7 @@ def sections(selection: Selection) -> list[Section]:
         hours="peak and off-peak separately",
         caption="The largest RTT on the access side for each user and hour: the longest time that "
         "a packet waits in the buffer. Full queue: the time that a packet waits in a full queue, "
-        "for users with enough losses to estimate it. A user counts once in each hour. "
-        + INTERVALS,
+        "for users with enough losses to estimate it. A user counts once in each hour.",
         samples=f"{count(sum(row['samples'] for row in largest))} users and hours",
         figure=figure_html(
             {

@@ -2,7 +2,7 @@
 
 from schemas.flows import LIMITS
 from spark_jobs.figures.format import KBITS, PER_HOUR
-from spark_jobs.figures.limits_by_window.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import LIGHT_COLOURS, MUTED_COLOURS, with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio
 
@@ -20,7 +20,7 @@ LIMIT_WORDS = {
 TIME = " + ".join(f"limited_{limit}" for limit in LIMITS)
 """SQL of the time of a row's transfers (s)."""
 TIMES = Numbers(
-    MART,
+    mart("limits_by_window"),
     [
         *(
             Ratio(limit, label, f"limited_{limit}", TIME, kind="none")
@@ -38,7 +38,7 @@ MSS_CLASS = (
 )
 MSS_COLOURS = dict(zip(("small", "medium", "large"), MUTED_COLOURS, strict=False))
 WINDOWS = Numbers(
-    MART,
+    mart("limits_by_window"),
     [
         Ratio("throughput", "mean user throughput", "user_throughput_sum",
               "user_throughput_flows", KBITS, "user_throughput_flows", "none"),

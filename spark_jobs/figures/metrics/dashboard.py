@@ -20,6 +20,7 @@ from spark_jobs.figures.dashboard_parts import (
 )
 from spark_jobs.figures.dashboard_sql import USER_GROUPS, USERS
 from spark_jobs.figures.format import NOT_MEASURED, Unit
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.metrics.compare import MEASURES, OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.differences import (
     DATES_MARK,
@@ -28,7 +29,6 @@ from spark_jobs.figures.metrics.differences import (
     peak_sums_sql,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
-from spark_jobs.figures.metrics.mart import MART
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.numbers import PLACE, Numbers, mean
 from spark_jobs.figures.statistics import CONFIDENCE
@@ -113,7 +113,7 @@ from ({LAST_DAYS}) where (network, days) not in (select network, days from judge
     [Metric("beyond_chance", "count_if(significant)", "differences beyond chance", ",d")],
 )
 BY_DAY = Numbers(
-    MART,
+    mart("metrics"),
     [mean("value", "value", "numerator", Unit(""), "denominator", "measured")],
     {"on_day": "date"},
     counts={},

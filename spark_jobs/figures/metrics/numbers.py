@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from spark_jobs.figures.format import Unit
-from spark_jobs.figures.metrics.mart import MART
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, mean
 
 
@@ -12,7 +12,7 @@ def numbers_of(
 ) -> Numbers:
     """Return the mean of one metric, which has the metric's name."""
     return Numbers(
-        MART,
+        mart("metrics"),
         [mean(metric, label, "numerator", unit, "denominator", "measured")],
         where=f"metric = '{metric}'",
         counts=counts or {},

@@ -2,14 +2,14 @@
 
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import KILOBYTES, NUMBER, SECONDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio, mean
-from spark_jobs.figures.page_load_time.mart import MART
 
 PARALLEL = {1: "1", 2: "2 to 3", 4: "4 to 7", 8: "8 and more"}
 """Labels of the numbers of parallel connections, by the lowest."""
 CONNECTIONS = label_sql("parallel", PARALLEL)
 NUMBERS = Numbers(
-    MART,
+    mart("page_load_time"),
     [
         mean("load_time", "mean load time", "load_time_sum", SECONDS, "pages", "pages"),
         Ratio("slow", "above 10 s", "above_10_s", "pages", samples="pages"),

@@ -5,7 +5,7 @@ Source: Kohlwes, Riihijärvi and Mähönen, Fig. 4.
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.format import INTERVALS, count
+from spark_jobs.figures.format import count
 from spark_jobs.figures.hours import split_by_hours
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -75,7 +75,7 @@ def sections(selection: Selection) -> list[Section]:
         caption="A page is a burst of a user's connections after more than a second of rest. Load "
         "time: from the first SYN, request or data to the ACK of the last data. Pages that use "
         "more connections are also larger, so the bars do not show what more connections would "
-        "change. kB: 1,000 B. " + INTERVALS,
+        "change. kB: 1,000 B.",
         samples=f"{count(sum(row['pages'] for hours in totals for row in hours.rows))} pages",
         figure=figure_html(
             figure, "Mean load time of pages by network, hours and connections", 400

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from schemas import SPINS
 from spark_jobs.figures.dashboard_parts import literal
 from spark_jobs.figures.format import MILLISECONDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio, mean
-from spark_jobs.figures.quic_beside_tcp.mart import MART
 
 PROTOCOLS = ("TCP", "QUIC")
 PARTIAL = "partial"
@@ -35,7 +35,7 @@ def _of_both(sql: str) -> str:
 
 
 SHARES = Numbers(
-    MART,
+    mart("quic_beside_tcp"),
     [
         Ratio(f"share_of_{name}", f"QUIC's share of {label}", _of_protocol("QUIC", sql),
               _of_both(sql), samples=_of_both("flows"))
@@ -107,7 +107,7 @@ SPIN_BITS = [
     for name, label in SPIN_LABELS.items()
 ]  # fmt: skip
 NUMBERS = Numbers(
-    MART,
+    mart("quic_beside_tcp"),
     [*SETUP_SHARES, *MEANS, *SPIN_BITS],
     where=_is_in(PROTOCOLS),
     counts={

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from spark_jobs.figures.format import INTERVALS, MILLISECONDS, NOT_MEASURED, count
+from spark_jobs.figures.format import MILLISECONDS, NOT_MEASURED, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.numbers import Row
@@ -19,7 +19,6 @@ from spark_jobs.figures.page_elements import (
     log_seconds_axis,
     share_bars,
 )
-from spark_jobs.figures.quic_beside_tcp.mart import MART
 from spark_jobs.figures.quic_beside_tcp.numbers import (
     NUMBERS,
     PARTIAL,
@@ -92,7 +91,7 @@ def _shares_section(by_hours: Sequence[Hours[Row]]) -> Section:
         "QUIC together, without other traffic (not_tcp_share of the daily checks includes it). "
         "Partial QUIC: the beginning was not seen, so only the port may show that it is QUIC. "
         "Partial connections count in no share. Only days on which the network has QUIC. "
-        "kB: 1,000 B. " + INTERVALS,
+        "kB: 1,000 B.",
         samples=" and ".join(
             f"{count(sum(row[f'connections_of_{protocol}'] for _, row in rows))} {protocol}"
             for protocol in PROTOCOLS
@@ -156,7 +155,7 @@ def _setups_section(by_hours: Sequence[Hours[Row]]) -> Section:
         "its address. Version negotiation: the server did not know the mobile's version. No "
         "response: SYNs or Initials only. Refused: an RST to the SYN, or ICMP for QUIC. Serious "
         "problem: the server answered, but the mobile did not complete the set-up. "
-        f"{NOT_MEASURED}: the protocol does not have the category. " + INTERVALS,
+        f"{NOT_MEASURED}: the protocol does not have the category.",
         samples=f"{count(sum(row['setups'] for row in rows.values()))} set-ups",
         figure=share_bars(
             [", ".join(key) for key in known],
@@ -214,7 +213,7 @@ def _times_section(times: Sequence[Hours[dict]], numbers: Sequence[Hours[Row]]) 
         "background traffic only, QUIC's count with any. The spin bit (RFC 9000, 17.4) shows the "
         "RTT from mobile to server and back during the connection; the table has the distribution "
         "of the connections' medians. Only a spin bit that spins shows the RTT. One without signal "
-        "changes as random values do. " + INTERVALS,
+        "changes as random values do.",
         samples=f"{count(sum(row['samples'] for hours in times for row in hours.rows))} times",
         figure=_plots(times, members),
         tables=[
@@ -281,10 +280,10 @@ def _times(selection: Selection) -> list[dict]:
     """Return the mart's times as `samples` takes the mart distributions' rows."""
     return selection.rows(f"""
         select network, period, protocol, measure, bin,
-            {common_user_group(MART.name)} as user_group,
+            {common_user_group("quic_beside_tcp")} as user_group,
             sum(flows)::bigint as samples, sum(flows)::double as weight,
             sum(value_sum) as weighted_sum, min(lowest) as lowest, max(highest) as highest
-        from {MART.name} where bin is not null group by all order by all
+        from quic_beside_tcp where bin is not null group by all order by all
     """)
 
 

@@ -2,15 +2,15 @@
 
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import SECONDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import USERS, Numbers, Ratio
-from spark_jobs.figures.recovery_by_restart.mart import MART
 
 INTERRUPTIONS = {"pause": "pause (reselection, handover)", "flush": "flush (preemption)"}
 NO_INTERRUPTION = "none"
 RESTARTED_BY = {"mobile": "mobile, by an ACK", "server": "server, by data"}
 RECOVERED = "if(bin is null, 0, stalls)"
 NUMBERS = Numbers(
-    MART,
+    mart("recovery_by_restart"),
     [
         Ratio("mean", "mean duration", "seconds", "stalls", SECONDS, "stalls", "none"),
         Ratio("slow_start_after", "then slow start", "if(slow_start, stalls, 0)", "stalls",

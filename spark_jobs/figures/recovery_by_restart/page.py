@@ -4,7 +4,6 @@ Source: Wennström, Brunstrom and Rendón on preemption by calls, Table I.
 """
 
 from spark_jobs.figures.format import (
-    INTERVALS,
     KBITS,
     NOT_MEASURED,
     PERCENT,
@@ -175,5 +174,5 @@ def _preemption_table(selection: Selection) -> NumberTable:
                 for duration, (rate, retransmissions, rtt) in PREEMPTED.items()
             ),
         ],
-        "Comparison with transfers that calls preempted every minute. " + INTERVALS,
+        "Comparison with transfers that calls preempted every minute.",
     )

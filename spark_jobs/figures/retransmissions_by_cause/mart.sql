@@ -1,7 +1,8 @@
 -- What do servers retransmit, why, and was it needed (Rendón et al., Table 2)? How often do their
 -- retransmission timers expire, and how often spuriously?
--- One row: the connections with known retransmissions of one network, date, local hour, pair of
--- TCP options and user group.
+-- One row: the connections with known retransmissions of one network, date, local hour, pair of TCP
+-- options and user group.
+-- Groups: hour, sack, timestamps
 with retransmitted_packets as (
     select
         local_hour, sack, timestamps, user_group, needed, new_data, spurious_rto, spurious_by,
@@ -49,30 +50,70 @@ connection_counts as (
     group by local_hour, sack, timestamps, user_group
 )
 select
-    connection_counts.local_hour, connection_counts.sack, connection_counts.timestamps,
+    connection_counts.local_hour,
+    connection_counts.sack,
+    connection_counts.timestamps,
     connection_counts.user_group,
-    flows, data_packets, rto_expiries,
+    flows,
+    -- int64 [packets] (Rendón, Casadevall and Faner, Table 2): downlink packets with data seen at
+    -- Gi, retransmissions included
+    data_packets,
+    -- int64 [expiries] (RFC 6298): expiries of the servers' retransmission timers, backed off or
+    -- not, for data or SYN ACKs, whether Gi saw what the servers sent then or not
+    -- (flows.rto_expiries)
+    rto_expiries,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent on duplicate ACKs or SACK blocks, and in the rest of that recovery
     coalesce(fast, 0) as fast,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(fast_spurious, 0) as fast_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(fast_undecided, 0) as fast_undecided,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent after an RTO expiry
     coalesce(rto, 0) as rto,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(rto_spurious, 0) as rto_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(rto_undecided, 0) as rto_undecided,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent in the slow start after an RTO expiry, on ACKs
     coalesce(slow_start, 0) as slow_start,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(slow_start_spurious, 0) as slow_start_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(slow_start_undecided, 0) as slow_start_undecided,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent as a loss probe
     coalesce(tlp, 0) as tlp,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(tlp_spurious, 0) as tlp_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(tlp_undecided, 0) as tlp_undecided,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent on ICMP's message that packets were too big for the path
     coalesce(pmtu, 0) as pmtu,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(pmtu_spurious, 0) as pmtu_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(pmtu_undecided, 0) as pmtu_undecided,
+    -- int64 [packets] (RFC 5681, 6298, 6675, 8985): retransmissions (data, FINs) seen at Gi that
+    -- were sent for an unknown cause
     coalesce(unknown, 0) as unknown,
+    -- int64 [packets] (RFC 3522): of these, spurious retransmissions: their data had arrived
     coalesce(unknown_spurious, 0) as unknown_spurious,
+    -- int64 [packets]: of these, retransmissions that may be spurious or not, FINs among them
     coalesce(unknown_undecided, 0) as unknown_undecided,
+    -- int64 [packets]: retransmissions of SYN ACKs, which are never checked for being spurious
     coalesce(synack, 0) as synack,
+    -- int64 [packets] (RFC 8985, 7.3): loss probes with data that was not sent before: no
+    -- retransmissions
     coalesce(new_data_probes, 0) as new_data_probes,
+    -- int64 [expiries] (RFC 5682, 3522, 3708): of rto, spurious RTO expiries by any sign
+    -- (retransmissions.spurious_by)
     coalesce(spurious_rto_expiries, 0) as spurious_rto_expiries,
+    -- int64 [expiries] (RFC 5682): of these, expiries that the server can detect by F-RTO
+    -- (retransmissions.spurious_rto)
     coalesce(frto_rto_expiries, 0) as frto_rto_expiries
 from connection_counts
 left join retransmission_counts

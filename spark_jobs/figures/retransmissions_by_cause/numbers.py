@@ -1,13 +1,27 @@
 """The shares of data packets that are retransmissions, by cause, and of those that are spurious."""
 
 from spark_jobs.figures.format import PER_1000
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio
 from spark_jobs.figures.option_pairs import PAIR
-from spark_jobs.figures.retransmissions_by_cause.mart import CAUSES, MART
 
 DATA_CAUSES, TIMER_CAUSES = ("fast",), ("rto", "slow_start", "tlp")
 """Causes of data-driven and of timer-driven retransmissions."""
+
+
+CAUSES = {
+    "fast": "on duplicate ACKs or SACK blocks, and in the rest of that recovery",
+    "rto": "after an RTO expiry",
+    "slow_start": "in the slow start after an RTO expiry, on ACKs",
+    "tlp": "as a loss probe",
+    "pmtu": "on ICMP's message that packets were too big for the path",
+    "unknown": "for an unknown cause",
+}
+"""Causes of retransmissions, as in the table retransmissions (unknown: null there).
+
+fast is driven by data; rto, slow_start and tlp are driven by a timer; pmtu by ICMP.
+"""
 
 
 def _sum(causes: tuple[str, ...], suffix: str = "") -> str:
@@ -30,7 +44,7 @@ def _of_packets(name: str, label: str, part: str) -> Ratio:
 
 
 BY_PAIR = Numbers(
-    MART,
+    mart("retransmissions_by_cause"),
     [
         _of_packets("data", "data-driven", _sum(DATA_CAUSES)),
         _of_packets("timer", "timer-driven", _sum(TIMER_CAUSES)),
@@ -63,7 +77,7 @@ BY_PAIR = Numbers(
     counts={"data_packets": ("data packets", "data_packets")},
 )
 KINDS = Numbers(
-    MART,
+    mart("retransmissions_by_cause"),
     [
         _of_packets(kind, label, f"{_sum(causes)} - ({spurious})" if needed else spurious)
         for kind, label, causes, needed in (
@@ -80,7 +94,7 @@ KINDS = Numbers(
 )  # fmt: skip
 """The same retransmissions as the parts of bars."""
 ALL = Numbers(
-    MART,
+    mart("retransmissions_by_cause"),
     [
         _of_packets("retransmissions", "retransmissions", TOTAL),
         *(

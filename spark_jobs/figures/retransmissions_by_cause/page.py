@@ -5,7 +5,7 @@ Sources: Rendón, Casadevall and Faner, Table 2; Kohlwes, Riihijärvi and Mähö
 
 from typing import Any
 
-from spark_jobs.figures.format import INTERVALS, NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.numbers import Row
 from spark_jobs.figures.option_pairs import PAIRS, grid_figure
@@ -51,7 +51,7 @@ def sections(selection: Selection) -> list[Section]:
         "duplicate ACKs or SACK blocks. Timer-driven: after an RTO expiry, in the slow start that "
         "follows, or as a loss probe. Spurious (hatched): the data had arrived; the share is of "
         "retransmissions with a known fate. Spurious RTO expiries: detected by F-RTO, Eifel or "
-        "D-SACK, in % of the expiries whose retransmission Gi saw. " + INTERVALS,
+        "D-SACK, in % of the expiries whose retransmission Gi saw.",
         samples=f"{count(packets)} data packets",
         figure=grid_figure(
             drawn, _bars, axis, "Retransmissions by cause, network, hours and TCP options"

@@ -1,6 +1,7 @@
 -- What do connections stall for, for how long, and how many users at once?
 -- One row: the stalls of one network, date, local hour, class, length (half powers of two) and
 -- number of users that stalled at the same time.
+-- Groups: hour, class, users_at_once
 with starting as (
     select *, quarter_hour(start_ts) as quarter
     from stalls
@@ -71,23 +72,42 @@ counted_stalls as (
         and is_path_stall
 )
 select
+    -- int32 [h]: local hour in which the stall begins
     local_hour,
+    -- string: class of the stalls, as in stalls
     class,
+    -- double [s]: lower edge of the bin of the stall's duration: 0.1 s times half powers of two
+    -- (0.1, 0.141, 0.2, 0.283, ...). 0 below 0.1 s
+    --
     -- The binary logarithm of the square is twice that of the length.
     case
         when seconds < 0.1 then 0
         else round(power(2, highest_bit(cast(floor(power(10 * seconds, 2)) as bigint)) / 2) / 10, 3)
     end as bin,
+    -- int64 or null [users]: number of users of the network with a stall that overlaps this one in
+    -- time, its own user included and each user counted once: lower edge of 1, 2, 3-4, 5-8, 9-16,
+    -- ... Many users at once suggest that a radio cell is the cause. Only stalls of the date that
+    -- depend on the path count. data_unavailable, client_idle and zero_window depend on the hosts:
+    -- they do not count and have null here
+    --
     -- The lower edges are 1 and 1 + 2 ^ k: k is the highest bit of n - 1.
     least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
     bit_or(user_bit) as user_groups,
     user_numbers_of(user_group) as user_numbers,
+    -- int64 [stalls]: number of stalls
     count(*) as stalls,
+    -- double [s]: sum of their durations
     sum(us) / 1e6 as seconds,
+    -- int64 [stalls]: of these, stalls for which the fate of the segments in flight is known
     count(lost) as lost_stalls,
+    -- int64 [segments] (INFOCOM V): segments in flight in these that were lost on the access side
     coalesce(sum(lost), 0) as lost,
+    -- int64 [stalls] (RFC 5681, 3.1): of all, stalls that an RTO expiry ended, so that the server
+    -- is in slow start (stalls.slow_start)
     count(*) filter (where slow_start) as rto_stalls,
+    -- int64 [stalls]: of all, those that show a reselection or a handover (stalls.interruption)
     count(*) filter (where interruption = 'pause') as pauses,
+    -- int64 [stalls]: of all, those that show a preemption (stalls.interruption)
     count(*) filter (where interruption = 'flush') as flushes
 from counted_stalls
 group by all

@@ -1,9 +1,9 @@
 """The stalls of a class: mean duration, and shares by their end and by other users' stalls."""
 
 from spark_jobs.figures.format import SECONDS
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import LIGHT_COLOURS, with_spaces
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.figures.stalls_by_class.mart import MART
 
 STALL_WORDS = {
     "packet_delay": "data or ACK late",
@@ -25,7 +25,7 @@ STALL_COLOURS = dict(
 )
 """Hues: the network's part; greys: the hosts' part."""
 NUMBERS = Numbers(
-    MART,
+    mart("stalls_by_class"),
     [
         Ratio("mean", "mean duration", "seconds", "stalls", SECONDS, "stalls", "none"),
         Ratio("by_rto_expiry", "ended by an RTO expiry", "rto_stalls", "stalls",

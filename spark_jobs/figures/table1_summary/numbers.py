@@ -1,7 +1,7 @@
 """The shares of connections with each option, segment size and window."""
 
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.figures.table1_summary.mart import MART
 
 LABELS = {
     "sack": "SACK enabled",
@@ -13,7 +13,7 @@ LABELS = {
     "window_high": "Wnd high (> 20,000 B)",
 }
 NUMBERS = Numbers(
-    MART,
+    mart("table1_summary"),
     [Ratio(name, label, name) for name, label in LABELS.items()],
     counts={"flows": ("TCP connections", "flows")},
 )

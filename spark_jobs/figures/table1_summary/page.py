@@ -1,6 +1,6 @@
 """Table I: summary statistics, measured and in the paper."""
 
-from spark_jobs.figures.format import INTERVALS, PERCENT, count
+from spark_jobs.figures.format import PERCENT, count
 from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.table1_summary.numbers import NUMBERS
@@ -52,7 +52,7 @@ def sections(selection: Selection) -> list[Section]:
             source="INFOCOM 2004, Section II",
             caption="Connections that the mobile opened, failed set-ups included. SACK is enabled "
             "if both SYNs permit it, timestamps if both directions carry them. The window is the "
-            "largest that the mobile advertised, with window scaling applied. " + INTERVALS,
+            "largest that the mobile advertised, with window scaling applied.",
             samples=f"{count(sum(flows))} connections",
             tables=[NumberTable(headings, rows)],
             open_tables=True,

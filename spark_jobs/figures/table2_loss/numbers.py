@@ -1,10 +1,10 @@
 """The shares of the downlink data packets that are lost on either side."""
 
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.figures.table2_loss.mart import MART
 
 NUMBERS = Numbers(
-    MART,
+    mart("table2_loss"),
     [
         Ratio("internet_loss", "loss on the Internet side", "lost_internet",
               "data_packets + lost_internet"),

@@ -1,6 +1,6 @@
 """Table II: shares of the data packets lost on the access side and on the Internet side."""
 
-from spark_jobs.figures.format import INTERVALS, PERCENT, count
+from spark_jobs.figures.format import PERCENT, count
 from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.table2_loss.numbers import NUMBERS
@@ -36,7 +36,7 @@ def sections(selection: Selection) -> list[Section]:
             "between server and Gi, in % of the packets that servers sent. Access side: lost "
             "between Gi and the mobile, in % of the packets at Gi. If the ACKs do not decide a "
             "packet's fate, it counts with its loss probability. The two rows below show what the "
-            "loss would be if all these packets had arrived, or if all had been lost. " + INTERVALS,
+            "loss would be if all these packets had arrived, or if all had been lost.",
             samples=f"{count(sum(packets))} data packets",
             tables=[NumberTable(headings, rows)],
             open_tables=True,

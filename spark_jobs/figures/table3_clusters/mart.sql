@@ -3,6 +3,7 @@
 -- options, class of size, user group and channel rate, in bins of 1 %. The channel rate is that of
 -- the user's link in the hour of UTC in which the transfer starts. It is null if it is not known.
 -- (Rates of channel_rates depend on the options: small windows never fill the link for long.)
+-- Groups: hour, mss_class, window_class, sack, timestamps
 with transfers as (
     select
         connections.*,
@@ -19,10 +20,27 @@ with transfers as (
 )
 select
     local_hour,
-    mss_class, window_class, sack, timestamps, size_class, user_group, rate_bin,
+    -- string: low, high or other, as in flows
+    mss_class,
+    -- string: low, med or high, as in flows
+    window_class,
+    -- bool: whether both SYNs permit SACK
+    sack,
+    -- bool: whether both directions have timestamps
+    timestamps,
+    -- int32 [log2 B]: bytes transferred, in powers of two: 15 is 32 to 64 KiB
+    size_class,
+    user_group,
+    -- int32 or null (INFOCOM IV): bin of the rate of the user's access link in the hour of UTC in
+    -- which the transfer starts (links.rate): hundred times its natural logarithm in bit/s, rounded
+    -- down. Null if it is not known
+    rate_bin,
     count(*) as flows,
+    -- double [bit/s]: sum of the goodputs
     sum(goodput) as goodput_sum,
+    -- double [bit²/s²]: sum of the squares of the goodputs
     sum(goodput * goodput) as goodput_squares,
+    -- double [1]: sum of the natural logarithms of the goodputs in bit/s
     sum(ln(goodput)) as log_goodput_sum
 from transfers
 group by all

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.mart_columns import common_user_group
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, Numbers, mean
-from spark_jobs.figures.table3_clusters.mart import MART
 from spark_jobs.figures.table3_clusters.option_effects import MIN_GROUPS
 
 LABELS = {
@@ -45,7 +45,11 @@ DEVIATION = (
 )
 """SQL of the sample standard deviation of goodput (bit/s)."""
 NUMBERS = Numbers(
-    MART, [GOODPUT], OPTION_LABELS, counts=COUNTS, aggregates={"deviation": DEVIATION}
+    mart("table3_clusters"),
+    [GOODPUT],
+    OPTION_LABELS,
+    counts=COUNTS,
+    aggregates={"deviation": DEVIATION},
 )
 EFFECTS_SQL = f"""
 with transfers as (

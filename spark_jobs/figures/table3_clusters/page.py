@@ -10,7 +10,7 @@ from itertools import product
 
 import plotly.graph_objects as go
 
-from spark_jobs.figures.format import INTERVALS, KBITS, NOT_MEASURED, count
+from spark_jobs.figures.format import KBITS, NOT_MEASURED, count
 from spark_jobs.figures.names import access_name
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -121,8 +121,7 @@ def _table_section(access: str, found: Goodputs, effects: Rows) -> Section:
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE
         + f"{OTHER_MSS}: neither low nor high; a class of its own in the regression. "
-        + EFFECTS_CAPTION
-        + INTERVALS,
+        + EFFECTS_CAPTION,
         samples=f"{count(flows)} connections of {', '.join(found.by_network)}",
         tables=[
             _effects_table(effects),
@@ -211,7 +210,7 @@ def _figure_section(figure: Figure, access: str, found: Goodputs) -> Section:
         + "Bars: mean. Ranges: its interval, cut if few users make it long. (The paper's "
         "ranges are standard deviations; the table of numbers has them.) The figure shows clusters "
         f"with enough transfers on two sides, over all {access_name(access)} networks "
-        "unless pooling reverses the difference within them. " + INTERVALS,
+        "unless pooling reverses the difference within them.",
         samples=f"{count(found.over_networks({}).flows)} connections",
         figure=figure_html(drawing, f"{figure.title}, {access_name(access)}", 520),
         tables=tables,

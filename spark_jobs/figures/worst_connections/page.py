@@ -7,10 +7,10 @@ from markupsafe import Markup
 from spark_jobs.figures.connection_links import SERVER, connection_link
 from spark_jobs.figures.examples.page import suppressed_notes
 from spark_jobs.figures.format import KBITS, NOT_MEASURED, PERCENT, count
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import with_spaces
 from spark_jobs.figures.page_elements import NumberTable, Section, unless_empty
 from spark_jobs.figures.selection import Selection
-from spark_jobs.figures.worst_connections.mart import MART
 from spark_jobs.figures.worst_connections.numbers import SHOWN, WORST_BY
 
 HEADINGS = (
@@ -24,7 +24,7 @@ def sections(selection: Selection) -> list[Section]:
     tables = []
     for worst_by, (title, order) in WORST_BY.items():
         rows = selection.rows(f"""
-            select * from {MART.name} where worst_by = '{worst_by}'
+            select * from worst_connections where worst_by = '{worst_by}'
             order by {order}, flow_id limit {SHOWN}
         """)
         if rows:
@@ -39,7 +39,7 @@ def sections(selection: Selection) -> list[Section]:
         samples=f"{sum(len(table.rows) for table in tables)} connections",
         tables=tables,
         open_tables=True,
-        notes=suppressed_notes(selection, MART),
+        notes=suppressed_notes(selection, mart("worst_connections")),
     )
     return [section if section.notes else unless_empty(section, bool(tables))]
 
