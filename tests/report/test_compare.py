@@ -7,12 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from spark_jobs.figures.marts import mart
 from typer.testing import CliRunner
 
 from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
 from spark_jobs.base.errors import UserError
 from spark_jobs.commands.cli import app
+from spark_jobs.figures.marts import mart
 from spark_jobs.figures.metrics import compare
 from spark_jobs.figures.metrics import page as metrics_page
 from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset
