@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from spark_jobs.figures import parts
 from spark_jobs.figures.daily_checks.dashboard import FRESHNESS_TITLE, HELD_DAYS_TITLE
-from spark_jobs.figures.dashboard_parts import Dashboard, DateFilter, Text, ValueFilter
+from spark_jobs.figures.dashboard_parts import Chart, Dashboard, DateFilter, Text, ValueFilter
 from spark_jobs.figures.metrics.dashboard import FILTERS as PEAK_FILTERS
 from spark_jobs.figures.table1_summary.dashboard import CONNECTIONS
 
@@ -70,11 +70,16 @@ def _links(slug: str) -> Text:
 
 def _dashboard(slug: str) -> Dashboard:
     title, filters = PAGES[slug]
-    shown = [part for part in parts("dashboard") if slug == part.PAGE]
-    rows = [[_links(slug)], *(row for part in shown for row in part.ROWS)]
-    colours = {
-        label: colour for part in shown for label, colour in getattr(part, "COLOURS", {}).items()
-    }
+    rows: list[Sequence[Chart | Text]] = [[_links(slug)]]
+    colours: dict[str, str] = {}
+    for part in parts("dashboard", "figure"):
+        if figure := getattr(part, "FIGURE", None):
+            of_part = figure.page, figure.charts, figure.colours
+        else:
+            of_part = part.PAGE, part.ROWS, getattr(part, "COLOURS", {})
+        if of_part[0] == slug:
+            rows += of_part[1]
+            colours |= of_part[2]
     page = Dashboard(title, slug, rows, filters, colours)
     drawn = [chart.title for chart in page.charts if chart.one_network]
     return replace(page, filters=[*filters, replace(DRAWN, charts=drawn)]) if drawn else page

@@ -1,12 +1,13 @@
 """Figures: all of a table or figure is in one folder here, from its SQL to its pages.
 
-A folder's `__init__.py` has the question that the figure answers. Its other files are optional:
+All of a folder's files are optional:
 
-mart.sql            its mart, with the meaning of each column (see marts.py)
-numbers.py          its numbers, labels and constants, for both pages
+mart.sql            the question that the figure answers, and its mart (see marts.py)
 example.toml        a few rows of the tables, and the mart's rows and numbers that must come out
-page.py             its sections of the report: `sections(selection)`
-dashboard.py        its charts: ROWS, on the dashboard PAGE, and COLOURS of labels
+figure.py           NUMBERS, and FIGURE: its section of the report and its charts (see figure.py)
+numbers.py          numbers, labels and constants that several files need
+page.py             sections of the report that need more: `sections(selection)`
+dashboard.py        charts that need more: ROWS, on the dashboard PAGE, and COLOURS of labels
 
 A new folder needs no entry in a list. The modules beside the folders are what figures share.
 CONTRIBUTING.md shows how to add a figure.
@@ -15,7 +16,6 @@ CONTRIBUTING.md shows how to add a figure.
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 
 ORDER = (
@@ -62,12 +62,16 @@ def _place(name: str) -> tuple[int, bool, str]:
     return (ORDER.index(name if is_listed else "captures"), is_listed, name)
 
 
-FOLDERS = sorted((found.name for found in iter_modules([str(FOLDER)]) if found.ispkg), key=_place)
+FOLDERS = sorted(
+    {path.parent.name for name in ("mart.sql", "*.py") for path in FOLDER.glob(f"*/{name}")},
+    key=_place,
+)
 """Names of the figures' folders."""
 
 
-def parts(module: str) -> Iterator[ModuleType]:
-    """Yield the module of this name of each figure that has one, such as `page`."""
-    for name in FOLDERS:
-        if (FOLDER / name / f"{module}.py").exists():
-            yield import_module(f"{__name__}.{name}.{module}")
+def parts(*modules: str) -> Iterator[ModuleType]:
+    """Yield the modules of these names that each figure has, such as `page`."""
+    for folder in FOLDERS:
+        for module in modules:
+            if (FOLDER / folder / f"{module}.py").exists():
+                yield import_module(f"{__name__}.{folder}.{module}")

@@ -1,10 +1,18 @@
 """SQL of columns, and metrics, that the dashboards' datasets of marts' rows share."""
 
-from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, rate_histogram
+from collections.abc import Sequence
+
+from spark_jobs.figures.dashboard_parts import (
+    Dataset,
+    Metric,
+    if_enough_data,
+    literal,
+    rate_histogram,
+)
 from spark_jobs.figures.format import KBITS
-from spark_jobs.figures.mart_columns import GROUPS
+from spark_jobs.figures.mart_columns import GROUPS, USER_GROUP
 from spark_jobs.figures.names import HOURS_SQL, SHOWN_BINS
-from spark_jobs.figures.numbers import Ratio
+from spark_jobs.figures.numbers import Numbers, Ratio
 
 NETWORK = "network, date, country, access"
 """Columns of every dataset, for filters and for row-level security by country."""
@@ -41,6 +49,52 @@ def sum_by(key: str, summed: str, label: str, samples: str = "flows") -> Metric:
     return Metric(
         f"{summed}_by_{key}", if_enough_data(f"sum({summed})", samples, key), label, ",.0f"
     )
+
+
+def rows_dataset(numbers: Numbers, name: str, measured: str) -> Dataset:
+    """Return a dataset with a mart's rows, and the ratios of numbers as metrics without intervals.
+
+    measured: what it counts, in words
+    """
+    users, own = _users_of(numbers)
+    dimensions = "".join(f', {sql} as "{column}"' for column, sql in numbers.dimensions.items())
+    replaced = ", ".join([NETWORK, "hour", "period", own, *_replaced(numbers)])
+    return Dataset(
+        name,
+        f"""select {KEYS}, {users}, * exclude ({replaced}){dimensions}
+from {numbers.mart.name} where {numbers.where}""",
+        [ratio.metric for ratio in numbers.ratios],
+        measured,
+    )
+
+
+def parts_dataset(numbers: Numbers, name: str, parts: Sequence[str], measured: str) -> Dataset:
+    """Return a dataset with a row for each row of a mart and each of some ratios, its `part`.
+
+    The metric is the sum of the ratios' numerators. measured: what it counts, in words
+    """
+    users, _ = _users_of(numbers)
+    labels = ", ".join(literal(numbers[part].label) for part in parts)
+    sums = ", ".join(numbers[part].numerator for part in parts)
+    return Dataset(
+        name,
+        f"""select {KEYS}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as samples
+from {numbers.mart.name} where {numbers.where}""",
+        [sum_by("series", "samples", measured, "samples")],
+        measured,
+    )
+
+
+def _users_of(numbers: Numbers) -> tuple[str, str]:
+    """Return SQL of the columns that show a row's users, and the mart's columns of this name."""
+    if USER_GROUP.name in numbers.mart.arrow.names:
+        return USER_GROUPS, USER_GROUP.name
+    return USERS, USERS
+
+
+def _replaced(numbers: Numbers) -> list[str]:
+    """Return the mart's columns that dimensions of the same name replace."""
+    return [name for name in numbers.dimensions if name in numbers.mart.arrow.names]
 
 
 def rate_dataset(name: str, mart: str, keys: str, label: str, kind: str = "none") -> Dataset:

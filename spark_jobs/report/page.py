@@ -28,17 +28,20 @@ Subsets = tuple[Subset, Subset]
 
 def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
     """Return the sections; one that cannot be made has a line that says why."""
-    makers: dict[str, Callable[[Selection], list[Section]]] = (
-        {
-            "comparison": lambda chosen: [comparison_section(chosen, *subsets)],
-            "suppressed_groups": suppressed_groups,
-            "captures": captures,
-        }
+    makers: list[tuple[str, Callable[[Selection], list[Section]]]] = (
+        [
+            ("comparison", lambda chosen: [comparison_section(chosen, *subsets)]),
+            ("suppressed_groups", suppressed_groups),
+            ("captures", captures),
+        ]
         if subsets
-        else {part.__name__.split(".")[-2]: part.sections for part in parts("page")}
+        else [
+            (part.__name__.split(".")[-2], getattr(part, "FIGURE", part).sections)
+            for part in parts("figure", "page")
+        ]
     )
     sections = []
-    for name, sections_of in makers.items():
+    for name, sections_of in makers:
         try:
             sections += sections_of(selection)
         except Exception as error:

@@ -68,7 +68,7 @@ def test_every_metric_can_be_asked_for(demo, name):
 
 def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
     """Fig. 10, computed from the flows; users who share a group by chance count once."""
-    dataset = DATASETS["throughput_by_loss"]
+    dataset = DATASETS["fig10_rows"]
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
         select network, loss_class, {dataset.metric("throughput").sql}, count(distinct user_groups)

@@ -12,7 +12,7 @@ An example has a few rows of the tables that marts are made from, and all that m
 
     [[mart]]        Counts and sums of the mart's rows, grouped by the other columns given. `users`
                     is the number of their users.
-    [[numbers]]     Texts and counts of NUMBERS in numbers.py, grouped by the other columns given.
+    [[numbers]]     Texts and counts of NUMBERS, grouped by the other columns given.
                     [[thirds]] are those of THIRDS, and so on.
     [usual.mart]    What each [[mart]] has unless it says otherwise; the same for any other name.
 
@@ -101,12 +101,13 @@ def close_to(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def numbers_of(figure: str) -> dict[str, Numbers]:
-    """Return the Numbers in the figure's numbers.py, by their names in its example."""
-    if not (FOLDER / figure / "numbers.py").exists():
-        return {}
-    module = import_module(f"spark_jobs.figures.{figure}.numbers")
+    """Return the figure's Numbers, by their names in its example."""
     return {
-        name.lower(): value for name, value in vars(module).items() if isinstance(value, Numbers)
+        name.lower(): value
+        for file in ("numbers", "figure")
+        if (FOLDER / figure / f"{file}.py").exists()
+        for name, value in vars(import_module(f"spark_jobs.figures.{figure}.{file}")).items()
+        if isinstance(value, Numbers)
     }
 
 

@@ -36,7 +36,9 @@ from schemas import (
 )
 from schemas.flows import LIMITS
 from spark_jobs.figures.fig03_setup_delay.numbers import CATEGORIES
-from spark_jobs.figures.fig10_throughput_by_loss.numbers import CLASSES
+from spark_jobs.figures.fig08_bottleneck.figure import FIGURE as FIG_8
+from spark_jobs.figures.fig10_throughput_by_loss.figure import CLASSES
+from spark_jobs.figures.fig10_throughput_by_loss.figure import FIGURE as FIG_10
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS
 from spark_jobs.figures.quic_beside_tcp.numbers import SETUP_CLASSES, SETUP_SHARES, SPIN_BITS, TIMES
@@ -239,7 +241,7 @@ def test_channel_rate_coverage_is_of_the_flows(pages):
     )
     share, keys = ratio_of("rated_bytes", "ip_bytes_down", 100), ["network", "window"]
     agree(flows, keys, share, pages.printed("channel-rate-coverage", cell=3))
-    texts = pages.chart("Fig. 7. Connections above", "rated_bytes", *keys, "hours")
+    texts = pages.chart("Fig. 7. Traffic with a known", "rated_bytes", *keys, "hours")
     agree(flows, [*keys, "hours"], share, texts)
 
 
@@ -250,7 +252,7 @@ def test_table_2_is_of_the_flows(pages):
         loss = ratio_of(f"lost_{side}_expected", packets, 100)
         label = f"loss on the {side.replace('i', 'I')} side"
         agree(flows, ALL_HOURS, loss, pages.printed_by_network("table2", label))
-        texts = pages.chart("Table II. Packet loss", f"{side}_loss", *BY_HOURS)
+        texts = pages.chart("Table II. Packet loss, w", f"{side}_loss", *BY_HOURS)
         agree(flows, BY_HOURS, loss, texts)
 
 
@@ -259,7 +261,7 @@ def test_fig08_is_of_the_flows(pages):
     flows = flows.assign(access=flows["bottleneck"] == "access")
     share = mean_of("access", 100)
     agree(flows, ALL_HOURS, share, pages.printed("fig08", cell=2))
-    drawn = shares(pages.chart("Fig. 8. Where", "flows_by_series", "side", *BY_HOURS))
+    drawn = shares(pages.chart(f"{FIG_8.title}: s", "samples_by_series", "part", *BY_HOURS))
     agree(flows, BY_HOURS, share, drawn["more on the access side"])
 
 
@@ -305,13 +307,13 @@ def test_fig10_is_of_the_flows(pages):
     flows = flows.assign(loss=np.minimum(loss, 3).astype(int).map(CLASSES))
     keys = ["loss", *BY_HOURS]
     for cell, (column, metric, title) in enumerate((
-        ("throughput", "throughput", "throughput by"),
-        ("throughput_received", "received", "throughput of"),
+        ("throughput", "throughput", "throughput at Gi"),
+        ("throughput_received", "received", "throughput at the mobile"),
         ("goodput", "goodput", "goodput"),
     ), 1):  # fmt: skip
         rate = mean_of(column, 0.001)
         agree(flows, ["network", "loss"], rate, pages.printed("fig10", cell=cell))
-        agree(flows, keys, rate, pages.chart(f"Fig. 10. Average {title}", metric, *keys))
+        agree(flows, keys, rate, pages.chart(f"{FIG_10.title}: {title}", metric, *keys))
 
 
 def test_fig11_is_of_the_flows(pages):

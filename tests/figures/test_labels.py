@@ -11,6 +11,8 @@ from spark_jobs.dashboards.assets import assets
 from spark_jobs.dashboards.pages import DASHBOARDS
 from spark_jobs.figures import parts
 from spark_jobs.figures.colours import SERIES_COLOURS
+from spark_jobs.figures.fig08_bottleneck.figure import FIGURE as FIG_8
+from spark_jobs.figures.fig10_throughput_by_loss.figure import FIGURE as FIG_10
 from spark_jobs.figures.numbers import Numbers
 from spark_jobs.figures.table3_clusters.numbers import EFFECT_HEADINGS, FIGURES, OPTION_LABELS
 from spark_jobs.figures.table3_clusters.numbers import NUMBERS as GOODPUTS
@@ -59,8 +61,8 @@ def test_effects_of_options_are_those_of_the_report(pages):
 
 LABELS = (
     ("Fig. 3. Share of set-ups", "category"), ("Fig. 5. Connection set-up cat", "area"),
-    ("Fig. 7. Connections above", "window"), ("Fig. 8. Where", "side"),
-    ("Fig. 10. Average goodput", "loss"), ("Fig. 13. Mean user throughput by", "level"),
+    ("Fig. 7. Traffic with a known", "window"), (f"{FIG_8.title}: s", "part"),
+    (f"{FIG_10.title}: g", "loss"), ("Fig. 13. Mean user throughput by", "level"),
     ("Table III. Goodput by TCP options, by", "value"),
     *((figure.title, "cluster_flows") for figure in FIGURES),
     ("Limits of transfers", "limited_by"), ("Retransmissions and RTO", "options"),
@@ -107,7 +109,10 @@ def test_networks_have_one_colour_everywhere(pages):
 
 @pytest.mark.parametrize("folder", COLOURED)
 def test_labels_have_the_colours_of_the_report(pages, folder):
-    colours = import_module(f"spark_jobs.figures.{folder}.dashboard").COLOURS
+    if folder == "fig08_bottleneck":
+        colours = FIG_8.colours
+    else:
+        colours = import_module(f"spark_jobs.figures.{folder}.dashboard").COLOURS
     drawn = {
         (trace["name"].split(" segments, ")[0], colour_of(trace))
         for section, plots in pages.plots.items()

@@ -7,7 +7,7 @@ from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS, TIMES
 from spark_jobs.figures.metrics.differences import judged_sql, peak_sums_sql
 from spark_jobs.figures.names import ACCESS_NAMES
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK
-from spark_jobs.figures.table2_loss.numbers import NUMBERS as LOSSES
+from spark_jobs.figures.table2_loss.figure import NUMBERS as LOSSES
 from spark_jobs.figures.table3_clusters.numbers import EFFECTS_SQL
 
 MAX_DIFFERENCES = 3

@@ -1,9 +1,8 @@
-"""Numbers of connections and bytes by day and hour, and Table I."""
+"""Numbers of connections and bytes by day and hour."""
 
 from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS, NETWORK, USER_GROUPS
-from spark_jobs.figures.table1_summary.numbers import NUMBERS
 
 PAGE = "giscope-overview"
 CONNECTIONS = Dataset(
@@ -17,16 +16,10 @@ CONNECTIONS = Dataset(
         Metric("networks", "count(distinct network)", "networks", ",d"),
     ],
 )
-SUMMARY = NUMBERS.dataset("summary")
 ROWS = [
     [
         table("Totals", CONNECTIONS, [], ["flows", "bytes_down", "bytes_up", "networks"],
               order="1", height=18),
-    ],
-    [
-        table("Table I. Summary statistics, with 95 % intervals", SUMMARY,
-              ["access", "network", "hours"], [metric.name for metric in SUMMARY.metrics],
-              order="network || hours", height=92),
     ],
     [
         bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),

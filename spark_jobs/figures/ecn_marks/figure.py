@@ -1,0 +1,95 @@
+"""Marks of ECN and losses by side and local hour."""
+
+from markupsafe import Markup
+
+from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.format import PER_1000
+from spark_jobs.figures.marts import mart
+from spark_jobs.figures.names import MUTED_COLOURS
+from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.page_elements import figure_html, group_rows
+from spark_jobs.figures.selection import Selection
+from spark_jobs.figures.subplots import GRID, subplots
+
+OF_CLASSIC = "case when ecn = 'classic' then ect_packets else 0 end"
+NUMBERS = Numbers(
+    mart("ecn_marks"),
+    [
+        Ratio("ecn_share", "packets that can be marked", "ect_packets", "data_packets",
+              kind="none"),
+        Ratio("internet_marks", "marked on the Internet side", "marked_internet", "ect_packets",
+              samples="ect_packets"),
+        Ratio("access_marks", "marked on the access side (accurate ECN)", "marked_access",
+              "counted_packets", samples="counted_packets"),
+        Ratio("access_episodes", "episodes of marks on the access side (classic ECN)",
+              "episodes_access", OF_CLASSIC, PER_1000, OF_CLASSIC, "none"),
+        Ratio("internet_loss", "lost on the Internet side", "lost_internet",
+              "data_packets + lost_internet"),
+        Ratio("access_loss", "lost on the access side", "lost_access", "data_packets"),
+    ],
+    counts={"packets": ("data packets seen at Gi", "data_packets")},
+)  # fmt: skip
+ROW_PX = 240
+SIDES = {
+    "Internet side": ("internet_marks", "internet_loss"),
+    "access side": ("access_marks", "access_loss"),
+}
+"""By side: the shares of marked and of lost packets."""
+LINES = {"marked": MUTED_COLOURS[0], "lost": MUTED_COLOURS[1]}
+
+
+def draw(selection: Selection) -> Markup:
+    """Return a row of plots for each network, with a plot for each side."""
+    by_network = group_rows(NUMBERS.rows(selection, "network", "hour"), "network")
+    rows = {network: of_network for (network,), of_network in by_network.items()}
+    if not rows:
+        return Markup()
+    plots = subplots(
+        [[f"{name}, {side}" for side in SIDES] for name in rows], (0.1, 0.3 / len(rows))
+    )
+    data = []
+    for k, of_network in enumerate(rows.values()):
+        for n, measures in enumerate(SIDES.values()):
+            for (label, colour), measure in zip(LINES.items(), measures, strict=True):
+                values = {row["hour"]: row[measure].value for row in of_network}
+                known = [values.get(hour) for hour in range(24)]
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "lines+markers",
+                        "name": label,
+                        "legendgroup": label,
+                        "showlegend": k == n == 0,
+                        "x": list(range(24)),
+                        "y": [None if value is None else 100 * value for value in known],
+                        "line": {"color": colour},
+                        "hovertemplate": "%{x} h: %{y:.2f} %<extra>" + label + "</extra>",
+                        **plots.axes(k, n),
+                    }
+                )
+            x = {"title": {"text": "Local hour [h]"}, "range": [-0.5, 23.5], "gridcolor": GRID}
+            y = {"title": {"text": "Packets [%]"}, "rangemode": "tozero", "gridcolor": GRID}
+            plots.set_axes(k, n, x, y)
+    figure = {"data": data, "layout": plots.layout}
+    return figure_html(
+        figure, "Marked and lost packets by network, side and local hour", ROW_PX * len(rows) + 120
+    )
+
+
+FIGURE = Figure(
+    "ecn",
+    "Marks of ECN and losses",
+    "RFC 3168, RFC 9768, RFC 9331 (L4S)",
+    "Downlink packets that routers marked (Explicit Congestion Notification), in % of the packets "
+    "that can be marked, and lost packets, in % of the data packets. Marks of the Internet side "
+    "are seen at Gi. Those of the access side are counted by mobiles with accurate ECN. With "
+    "classic ECN, a mobile reports only that there were marks: an episode lasts until the server "
+    "answers, and counts once. The figure is by local hour.",
+    "giscope-channel",
+    NUMBERS,
+    by_hours=True,
+    counted="data packets",
+    drawn=draw,
+    needs="ecn_share",
+    hourly=["internet_marks", "access_marks"],
+)

@@ -1,0 +1,298 @@
+"""Figures of numbers: one specification, drawn on the report's page and on a dashboard.
+
+A folder's `figure.py` has FIGURE. A folder may have a `page.py` with further sections, and a
+`dashboard.py` with further charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from spark_jobs.figures import charts
+from spark_jobs.figures.dashboard_parts import Chart
+from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset
+from spark_jobs.figures.format import count
+from spark_jobs.figures.hours import Hours, split_by_hours
+from spark_jobs.figures.numbers import Numbers, Ratio, Row
+from spark_jobs.figures.page_elements import (
+    NumberTable,
+    Section,
+    error_bars,
+    figure_html,
+    share_bars,
+    unless_empty,
+)
+from spark_jobs.figures.selection import Selection
+
+ALL = "all"
+"""Text in the place of a column's value in the row of all its values."""
+PATTERNS = ("", "/", ".")
+"""Patterns of bars that have the same colour."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A bar for each network, divided into the figure's ratios, which add up to 1.
+
+    title: of the axis. colours: by ratio.
+    """
+
+    title: str
+    colours: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each value of a column, network and ratio.
+
+    x: the column, one of the figure's `by`. title, x_title: of the axes. values: those of the
+    column, in order. ratios: names of those that are drawn.
+    """
+
+    x: str
+    x_title: str
+    title: str
+    values: Sequence[str]
+    ratios: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A section of the report, and charts of a dashboard, about some numbers.
+
+    page: address of the dashboard
+    by: columns by which the rows are grouped, beside the network: heading by name
+    by_hours: whether there are rows of peak and off-peak, and not of all hours together
+    with_totals: whether there is a row of all values of the columns `by`, too
+    in_columns: whether the table has a row for each ratio, and a column for each network
+    paper: values of the paper by ratio, by the name of the column or row
+    paper_places: decimals of these values
+    counted: what the section is about, in words; the first of the numbers' counts says how many
+    drawn: what the section and the dashboard draw; a function draws for the section alone
+    needs: name of a ratio; without a value of it, the section has a note instead of numbers
+    hourly: names of the ratios that the dashboard also draws by local hour
+    notes: what the paper says, in words
+    """
+
+    anchor: str
+    title: str
+    source: str
+    caption: str
+    page: str
+    numbers: Numbers
+    by: Mapping[str, str] = field(default_factory=dict)
+    by_hours: bool = False
+    with_totals: bool = False
+    in_columns: bool = False
+    paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    paper_places: int = 1
+    counted: str = "connections"
+    drawn: Shares | Bars | Callable[[Selection], Markup] | None = None
+    needs: str = ""
+    hourly: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    def sections(self, selection: Selection) -> list[Section]:
+        """Return the section of the report."""
+        totals, rows = self._rows(selection), self._rows(selection, *self.by)
+        counted, *_ = self.numbers.counts
+        section = Section(
+            anchor=self.anchor,
+            title=self.title,
+            source=self.source,
+            caption=self.caption,
+            hours="peak and off-peak separately" if self.by_hours else Section.hours,
+            samples=f"{count(sum(row[counted] for _, row in totals))} {self.counted}",
+            figure=self._drawing(selection, rows),
+            tables=[self._columns(totals) if self.in_columns else self._table(totals, rows)],
+            open_tables=self.drawn is None,
+            notes=self.notes,
+        )
+        has_data = any(not self.needs or row[self.needs].value for _, row in totals)
+        return [unless_empty(section, has_data)]
+
+    def _rows(self, selection: Selection, *by: str) -> list[tuple[Hours[Row], Row]]:
+        """Return the rows with their networks, or with the hours of these."""
+        if self.by_hours:
+            found = self.numbers.rows(selection, "network", "period", *by)
+            by_hours = split_by_hours(selection, found)
+        else:
+            found = self.numbers.rows(selection, "network", *by)
+            by_hours = [
+                Hours(network, "", "", "", [row for row in found if row["network"] == network.name])
+                for network in selection.networks
+            ]
+        return [(hours, row) for hours in by_hours for row in hours.rows]
+
+    def _table(
+        self, totals: list[tuple[Hours[Row], Row]], rows: list[tuple[Hours[Row], Row]]
+    ) -> NumberTable:
+        """Return a table with a row for each network, hours and value of the columns `by`."""
+        shown = rows
+        if self.with_totals:
+            shown = [
+                item
+                for hours, total in totals
+                for item in [(hours, total), *((h, r) for h, r in rows if h.name == hours.name)]
+            ]
+        cells = [
+            [
+                hours.network.name,
+                *([hours.label] if self.by_hours else []),
+                *(row.get(name, ALL) for name in self.by),
+                *(count(row[name]) for name, (label, _) in self.numbers.counts.items() if label),
+                *row.texts,
+            ]
+            for hours, row in shown
+        ]
+        headings = [
+            "network",
+            *(["hours"] if self.by_hours else []),
+            *self.by.values(),
+            *(label for label, _ in self.numbers.counts.values() if label),
+            *self.numbers.labels,
+        ]
+        cells += [
+            [name, *[""] * (len(headings) - 1 - len(self.numbers.ratios)), *self._paper_texts(name)]
+            for name in self.paper
+        ]
+        return NumberTable(headings, cells)
+
+    def _columns(self, totals: list[tuple[Hours[Row], Row]]) -> NumberTable:
+        """Return a table with a row for each count and ratio, and a column for each network."""
+        rows = [row for _, row in totals]
+        counts = [
+            [label, *(count(row[name]) for row in rows)]
+            + [count(values.get(name)) for values in self.paper.values()]
+            for name, (label, _) in self.numbers.counts.items()
+        ]
+        papers = [self._paper_texts(name) for name in self.paper]
+        ratios = [
+            [ratio.label, *(row.text(ratio.name) for row in rows), *(p[n] for p in papers)]
+            for n, ratio in enumerate(self.numbers.ratios)
+        ]
+        networks = [hours.network.name for hours, _ in totals]
+        return NumberTable(["", *networks, *self.paper], [*counts, *ratios])
+
+    def _paper_texts(self, name: str) -> list[str]:
+        values = self.paper[name]
+        return [r.unit.text(values.get(r.name), self.paper_places) for r in self.numbers.ratios]
+
+    def _drawing(self, selection: Selection, rows: list[tuple[Hours[Row], Row]]) -> Markup:
+        match self.drawn:
+            case Shares(title, colours):
+                shown = {
+                    hours.name: {name: row[name].value for name in colours}
+                    for hours, row in rows
+                    if all(row[name].value is not None for name in colours)
+                } | {name: dict(values) for name, values in self.paper.items()}
+                parts = {
+                    self.numbers[name].label: (
+                        colour,
+                        [of_bar.get(name) or 0.0 for of_bar in shown.values()],
+                    )
+                    for name, colour in colours.items()
+                }
+                return share_bars(list(shown), parts, title, f"{self.title}: {title.lower()}")
+            case Bars() as bars:
+                return self._bars(bars, rows)
+            case None:
+                return Markup()
+        return self.drawn(selection)
+
+    def _bars(self, bars: Bars, rows: list[tuple[Hours[Row], Row]]) -> Markup:
+        traces = [
+            self._bar_trace(bars, hours, self.numbers[name], pattern, of_hours)
+            for hours, of_hours in _grouped(rows)
+            for pattern, name in zip(self._patterns(hours, bars), bars.ratios, strict=False)
+        ]
+        layout = {
+            "xaxis": {
+                "title": {"text": bars.x_title},
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": list(bars.values),
+            },
+            "yaxis": {"title": {"text": bars.title}, "rangemode": "tozero"},
+        }
+        return figure_html({"data": traces, "layout": layout}, f"{self.title}: {bars.title}", 420)
+
+    def _patterns(self, hours: Hours[Row], bars: Bars) -> Sequence[str]:
+        """Return the patterns of a network's bars, which tell its hours or the ratios apart."""
+        if not self.by_hours:
+            return PATTERNS
+        return [{"peak": "", "off_peak": "/"}.get(hours.period, ".")] * len(bars.ratios)
+
+    def _bar_trace(
+        self, bars: Bars, hours: Hours[Row], ratio: Ratio, pattern: str, rows: list[Row]
+    ) -> dict[str, Any]:
+        shown = {r[bars.x]: r[ratio.name] for r in rows if r[ratio.name].value is not None}
+        scale, name = ratio.unit.scale, hours.name
+        if len(bars.ratios) > 1:
+            name = f"{name} {ratio.label}"
+        return {
+            "type": "bar",
+            "name": name,
+            "x": list(shown),
+            "y": [scale * (estimate.value or 0) for estimate in shown.values()],
+            "marker": {"color": hours.network.colour, "pattern": {"shape": pattern}},
+            "error_y": error_bars(list(shown.values()), 1 / scale),
+            "hovertemplate": "%{x}: %{y:.2f} " + ratio.unit.name + "<extra>" + name + "</extra>",
+        }
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colours of labels on the dashboard."""
+        colours = self.drawn.colours if isinstance(self.drawn, Shares) else {}
+        return {self.numbers[name].label: colour for name, colour in colours.items()}
+
+    @property
+    def charts(self) -> list[list[Chart]]:
+        """The charts of the dashboard, row by row."""
+        name = self.anchor.replace("-", "_")
+        dataset = self.numbers.dataset(name, *self.by)
+        keys = ["network", *self.by, "hours"]
+        order = " || ".join(f'"{key}"' for key in keys)
+        metrics = [metric.name for metric in dataset.metrics]
+        height = 92 if self.in_columns else 60 if self.by else 32
+        table = charts.table(
+            f"{self.title}, with 95 % intervals", dataset, keys, metrics, order=order, height=height
+        )
+        return [[table], *self._drawn_charts(f"{name}_rows")]
+
+    def _drawn_charts(self, name: str) -> list[list[Chart]]:
+        rows = rows_dataset(self.numbers, name, self.counted)
+        found = []
+        match self.drawn:
+            case Shares(title, colours):
+                parts = parts_dataset(self.numbers, name, list(colours), self.counted)
+                drawn, metric = f"{self.title}: {title.lower()}", parts.metrics[0].name
+                found.append(charts.share_bars(drawn, parts, "part", metric, title))
+            case Bars() as bars:
+                found += [
+                    charts.bars(
+                        f"{self.title}: {self.numbers[ratio].label}", rows, bars.x, ratio, "series",
+                        x_title=bars.x_title, horizontal=True,
+                    )
+                    for ratio in bars.ratios
+                ]  # fmt: skip
+        found += [
+            charts.bars(
+                f"{self.title}: {self.numbers[ratio].label}, by local hour", rows, "hour", ratio,
+                "network", x_title="Local hour [h]",
+            )
+            for ratio in self.hourly
+        ]  # fmt: skip
+        return [found[n : n + 2] for n in range(0, len(found), 2)]
+
+
+def _grouped(rows: list[tuple[Hours[Row], Row]]) -> list[tuple[Hours[Row], list[Row]]]:
+    """Return the rows of each network and hours."""
+    groups: dict[str, tuple[Hours[Row], list[Row]]] = {}
+    for hours, row in rows:
+        groups.setdefault(hours.name, (replace(hours, rows=[]), []))[1].append(row)
+    return list(groups.values())
