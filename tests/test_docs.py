@@ -161,7 +161,10 @@ def test_the_new_figure_of_contributing_is_on_its_pages(demo, tmp_path):
     figure = tmp_path / "spark_jobs/figures" / name
     figure.mkdir(exist_ok=True)
     block = r"^`(\w+\.\w+)`: .*?^```\w+\n(.*?)^```$"
-    for file, text in re.findall(block, page, re.MULTILINE | re.DOTALL):
+    files = re.findall(block, page, re.MULTILINE | re.DOTALL)
+    assert [file for file, _ in files] == ["mart.sql", "figure.py", "example.toml"]
+    assert sum(len(text.splitlines()) for _, text in files) <= 60
+    for file, text in files:
         (figure / file).write_text(text)
     (script,) = blocks(ROOT / "CONTRIBUTING.md", "sh")
     run_script(script, tmp_path, PYTHONPATH=str(tmp_path))

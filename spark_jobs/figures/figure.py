@@ -275,19 +275,25 @@ class Figure:
             case Bars() as bars:
                 found += [
                     charts.bars(
-                        f"{self.title}: {self.numbers[ratio].label}", rows, bars.x, ratio, "series",
+                        self._title_of(ratio), rows, bars.x, ratio, "series",
                         x_title=bars.x_title, horizontal=True,
                     )
                     for ratio in bars.ratios
                 ]  # fmt: skip
         found += [
             charts.bars(
-                f"{self.title}: {self.numbers[ratio].label}, by local hour", rows, "hour", ratio,
-                "network", x_title="Local hour [h]",
+                f"{self._title_of(ratio)} by local hour", rows, "hour", ratio, "network",
+                x_title="Local hour [h]",
             )
             for ratio in self.hourly
         ]  # fmt: skip
         return [found[n : n + 2] for n in range(0, len(found), 2)]
+
+    def _title_of(self, ratio: str) -> str:
+        """Return the title of a chart of one ratio."""
+        if len(self.numbers.ratios) == 1:
+            return self.title
+        return f"{self.title}: {self.numbers[ratio].label}"
 
 
 def _grouped(rows: list[tuple[Hours[Row], Row]]) -> list[tuple[Hours[Row], list[Row]]]:

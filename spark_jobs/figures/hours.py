@@ -30,7 +30,7 @@ class Hours(Generic[RowT]):
     @property
     def name(self) -> str:
         """Name of the lines and bars of these hours."""
-        return f"{self.network.name} {self.label}"
+        return f"{self.network.name} {self.label}".rstrip()
 
 
 def split_by_hours(selection: Selection, rows: Sequence[RowT]) -> list[Hours[RowT]]:

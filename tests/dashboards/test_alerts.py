@@ -29,7 +29,7 @@ WAIT_S = 180
     r"^```sql\n(.*?)^```$", (ROOT / "docs/dashboards.md").read_text(), re.MULTILINE | re.DOTALL
 )
 """The documentation's example: the loss at peak of the last day."""
-CHART = "Table II. Loss on the access side by local hour"
+CHART = "Table II. Packet loss: loss on the access side by local hour"
 
 
 @pytest.fixture
