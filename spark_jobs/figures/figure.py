@@ -222,7 +222,7 @@ class Figure:
         return figure_html({"data": traces, "layout": layout}, f"{self.title}: {bars.title}", 420)
 
     def _patterns(self, hours: Hours[Row], bars: Bars) -> Sequence[str]:
-        """Return the patterns of a network's bars, which tell its hours or the ratios apart."""
+        """Return the patterns of a network's bars, one for each hours or ratio."""
         if not self.by_hours:
             return PATTERNS
         return [{"peak": "", "off_peak": "/"}.get(hours.period, ".")] * len(bars.ratios)
