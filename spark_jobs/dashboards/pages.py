@@ -72,7 +72,7 @@ def _dashboard(slug: str) -> Dashboard:
     title, filters = PAGES[slug]
     rows: list[Sequence[Chart | Text]] = [[_links(slug)]]
     colours: dict[str, str] = {}
-    for part in parts("dashboard", "figure"):
+    for part in parts("figure", "dashboard"):
         if figure := getattr(part, "FIGURE", None):
             of_part = figure.page, figure.charts, figure.colours
         else:

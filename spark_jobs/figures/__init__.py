@@ -41,6 +41,7 @@ ORDER = (
     "limits_by_window",
     "rtt_by_flight",
     "largest_rtt_by_user",
+    "access_queues",
     "retransmissions_by_cause",
     "rto_by_options",
     "stalls_by_class",

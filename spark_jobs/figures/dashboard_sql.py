@@ -71,16 +71,19 @@ from {numbers.mart.name} where {numbers.where}""",
 def parts_dataset(numbers: Numbers, name: str, parts: Sequence[str], measured: str) -> Dataset:
     """Return a dataset with a row for each row of a mart and each of some ratios, its `part`.
 
-    The metric is the sum of the ratios' numerators. measured: what it counts, in words
+    The metric is the sum of the ratios' numerators, `amount`. The first part's rows alone have the
+    samples of the mart's row. measured: what the metric counts, in words
     """
     users, _ = _users_of(numbers)
     labels = ", ".join(literal(numbers[part].label) for part in parts)
     sums = ", ".join(numbers[part].numerator for part in parts)
+    samples = ", ".join([numbers[parts[0]].samples, *["0"] * (len(parts) - 1)])
     return Dataset(
         name,
-        f"""select {KEYS}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as samples
+        f"""select {KEYS}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as amount,
+    unnest([{samples}]) as samples
 from {numbers.mart.name} where {numbers.where}""",
-        [sum_by("series", "samples", measured, "samples")],
+        [sum_by("series", "amount", measured, "samples")],
         measured,
     )
 

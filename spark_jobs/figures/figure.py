@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from spark_jobs.figures import charts
 from spark_jobs.figures.dashboard_parts import Chart
-from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset
-from spark_jobs.figures.format import count
+from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset, sum_by
+from spark_jobs.figures.format import PERCENT, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.numbers import Numbers, Ratio, Row
 from spark_jobs.figures.page_elements import (
@@ -36,13 +36,18 @@ PATTERNS = ("", "/", ".")
 
 @dataclass(frozen=True)
 class Shares:
-    """A bar for each network, divided into the figure's ratios, which add up to 1.
+    """A bar for each network and hours, divided into parts.
 
-    title: of the axis. colours: by ratio.
+    title: of the axis.
+    colours: by part, in order. The parts are ratios, which add up to 1, or values of a column.
+    by: this column, one of the figure's `by`; empty: the parts are ratios.
+    amount: name of the count that is divided; empty: what the section is about.
     """
 
     title: str
     colours: Mapping[str, str]
+    by: str = ""
+    amount: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Figure:
     needs: name of a ratio; without a value of it, the section has a note instead of numbers
     hourly: names of the ratios that the dashboard also draws by local hour
     notes: what the paper says, in words
+    part_heading: heading of the part of the report that begins with this section
     """
 
     anchor: str
@@ -95,6 +101,7 @@ class Figure:
     needs: str = ""
     hourly: Sequence[str] = ()
     notes: Sequence[str] = ()
+    part_heading: str = ""
 
     def sections(self, selection: Selection) -> list[Section]:
         """Return the section of the report."""
@@ -111,6 +118,7 @@ class Figure:
             tables=[self._columns(totals) if self.in_columns else self._table(totals, rows)],
             open_tables=self.drawn is None,
             notes=self.notes,
+            part_heading=self.part_heading,
         )
         has_data = any(not self.needs or row[self.needs].value for _, row in totals)
         return [unless_empty(section, has_data)]
@@ -126,13 +134,21 @@ class Figure:
                 Hours(network, "", "", "", [row for row in found if row["network"] == network.name])
                 for network in selection.networks
             ]
-        return [(hours, row) for hours in by_hours for row in hours.rows]
+        return [(hours, row) for hours in by_hours for row in sorted(hours.rows, key=self._place)]
+
+    def _place(self, row: Row) -> int:
+        """Return the place of a row among those of its network and hours."""
+        match self.drawn:
+            case Shares(by=column, colours=values) | Bars(x=column, values=values) if column in row:
+                return [*values].index(row[column])
+        return 0
 
     def _table(
         self, totals: list[tuple[Hours[Row], Row]], rows: list[tuple[Hours[Row], Row]]
     ) -> NumberTable:
         """Return a table with a row for each network, hours and value of the columns `by`."""
-        shown = rows
+        shown, drawn = rows, self.drawn if isinstance(self.drawn, Shares) else Shares("", {})
+        shares = self._shares(drawn, rows)
         if self.with_totals:
             shown = [
                 item
@@ -145,6 +161,7 @@ class Figure:
                 *([hours.label] if self.by_hours else []),
                 *(row.get(name, ALL) for name in self.by),
                 *(count(row[name]) for name, (label, _) in self.numbers.counts.items() if label),
+                *([PERCENT.text(shares[hours.name].get(row[drawn.by]))] if drawn.by else []),
                 *row.texts,
             ]
             for hours, row in shown
@@ -154,6 +171,7 @@ class Figure:
             *(["hours"] if self.by_hours else []),
             *self.by.values(),
             *(label for label, _ in self.numbers.counts.values() if label),
+            *([drawn.title.lower()] if drawn.by else []),
             *self.numbers.labels,
         ]
         cells += [
@@ -184,18 +202,14 @@ class Figure:
 
     def _drawing(self, selection: Selection, rows: list[tuple[Hours[Row], Row]]) -> Markup:
         match self.drawn:
-            case Shares(title, colours):
-                shown = {
-                    hours.name: {name: row[name].value for name in colours}
-                    for hours, row in rows
-                    if all(row[name].value is not None for name in colours)
-                } | {name: dict(values) for name, values in self.paper.items()}
+            case Shares(title) as drawn:
+                shown = self._shares(drawn, rows)
+                shown |= {name: dict(values) for name, values in self.paper.items()}
                 parts = {
-                    self.numbers[name].label: (
-                        colour,
-                        [of_bar.get(name) or 0.0 for of_bar in shown.values()],
+                    label: (colour, [of_bar.get(part) or 0.0 for of_bar in shown.values()])
+                    for part, (label, colour) in zip(
+                        drawn.colours, self.colours.items(), strict=True
                     )
-                    for name, colour in colours.items()
                 }
                 return share_bars(list(shown), parts, title, f"{self.title}: {title.lower()}")
             case Bars() as bars:
@@ -203,6 +217,24 @@ class Figure:
             case None:
                 return Markup()
         return self.drawn(selection)
+
+    def _shares(
+        self, drawn: Shares, rows: list[tuple[Hours[Row], Row]]
+    ) -> dict[str, dict[str, float]]:
+        """Return the shares of the parts, by hours and part; hours without a whole have none."""
+        if not drawn.by:
+            return {
+                hours.name: {name: row[name].value for name in drawn.colours}
+                for hours, row in rows
+                if all(row[name].value is not None for name in drawn.colours)
+            }
+        shares: dict[str, dict[str, float]] = {}
+        for hours, of_hours in _grouped(rows):
+            whole = sum(row[drawn.amount] for row in of_hours)
+            shares[hours.name] = {
+                row[drawn.by]: row[drawn.amount] / whole for row in of_hours if whole
+            }
+        return shares
 
     def _bars(self, bars: Bars, rows: list[tuple[Hours[Row], Row]]) -> Markup:
         traces = [
@@ -247,8 +279,12 @@ class Figure:
     @property
     def colours(self) -> dict[str, str]:
         """The colours of labels on the dashboard."""
-        colours = self.drawn.colours if isinstance(self.drawn, Shares) else {}
-        return {self.numbers[name].label: colour for name, colour in colours.items()}
+        if not isinstance(self.drawn, Shares):
+            return {}
+        return {
+            part if self.drawn.by else self.numbers[part].label: colour
+            for part, colour in self.drawn.colours.items()
+        }
 
     @property
     def charts(self) -> list[list[Chart]]:
@@ -268,10 +304,18 @@ class Figure:
         rows = rows_dataset(self.numbers, name, self.counted)
         found = []
         match self.drawn:
-            case Shares(title, colours):
-                parts = parts_dataset(self.numbers, name, list(colours), self.counted)
-                drawn, metric = f"{self.title}: {title.lower()}", parts.metrics[0].name
-                found.append(charts.share_bars(drawn, parts, "part", metric, title))
+            case Shares(title, colours, by, amount):
+                label, summed = self.numbers.counts.get(amount, (self.counted, ""))
+                if by:
+                    samples, *_ = self.numbers.counts
+                    of_bars = sum_by("series", summed, label, samples)
+                    divided = replace(rows, metrics=[of_bars])
+                else:
+                    divided = parts_dataset(self.numbers, name, list(colours), label)
+                    divided = replace(divided, measured=self.counted)
+                    [of_bars] = divided.metrics
+                drawn = f"{self.title}: {title.lower()}"
+                found.append(charts.share_bars(drawn, divided, by or "part", of_bars.name, title))
             case Bars() as bars:
                 found += [
                     charts.bars(

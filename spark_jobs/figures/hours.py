@@ -1,13 +1,11 @@
 """Peak and off-peak hours of each network, as groups of a mart's rows and as a grid of plots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from markupsafe import Markup
-
 from spark_jobs.figures.names import PERIODS
-from spark_jobs.figures.page_elements import group_rows, share_bars
+from spark_jobs.figures.page_elements import group_rows
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.subplots import Subplots, subplots
 
@@ -97,28 +95,3 @@ class Grid:
                 if (row, column) != (0, 0):
                     x_axis["matches"] = "x"
                 self.plots.set_axes(row, column, x_axis, y_axis)
-
-
-def ratio_bars(
-    by_hours: Sequence[Hours[Any]],
-    labels: Mapping[str, str],
-    colours: Mapping[str, str],
-    title: str,
-    label: str,
-) -> Markup:
-    """Return a bar for each of the hours, divided into ratios that add up to 1.
-
-    The rows are those of `Numbers.rows`; hours whose ratios are unknown get no bar. labels,
-    colours: by ratio. title, label: as in `share_bars`.
-    """
-    shown = {
-        hours.name: row
-        for hours in by_hours
-        for row in hours.rows
-        if all(row[name].value is not None for name in labels)
-    }
-    parts = {
-        text: (colours[name], [row[name].value for row in shown.values()])
-        for name, text in labels.items()
-    }
-    return share_bars(list(shown), parts, title, label)

@@ -44,7 +44,7 @@ from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS
 from spark_jobs.figures.quic_beside_tcp.numbers import SETUP_CLASSES, SETUP_SHARES, SPIN_BITS, TIMES
 from spark_jobs.figures.recovery_by_restart.numbers import INTERRUPTIONS, RESTARTED_BY
 from spark_jobs.figures.retransmissions_by_cause.numbers import CAUSE_LABELS, TIMER_CAUSES
-from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS, STALL_WORDS
+from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS
 from tests.helpers.report_and_dashboards import (
     CONNECTION,
     ReportAndDashboards,
@@ -261,7 +261,7 @@ def test_fig08_is_of_the_flows(pages):
     flows = flows.assign(access=flows["bottleneck"] == "access")
     share = mean_of("access", 100)
     agree(flows, ALL_HOURS, share, pages.printed("fig08", cell=2))
-    drawn = shares(pages.chart(f"{FIG_8.title}: s", "samples_by_series", "part", *BY_HOURS))
+    drawn = shares(pages.chart(f"{FIG_8.title}: s", "amount_by_series", "part", *BY_HOURS))
     agree(flows, BY_HOURS, share, drawn["more on the access side"])
 
 
@@ -438,7 +438,7 @@ def test_setups_of_quic_have_all_categories_of_the_table():
 def test_limits_are_of_the_flows(pages):
     flows = usual(pages.flows.dropna(subset="limited_channel"))
     flows = flows.assign(time=flows[[f"limited_{limit}" for limit in LIMITS]].sum(axis=1))
-    drawn = shares(pages.chart("Limits of transfers", "seconds", "limited_by", *BY_HOURS))
+    drawn = shares(pages.chart("Limits of transfers: s", "amount_by_series", "part", *BY_HOURS))
     for cell, (limit, label) in enumerate(LIMIT_LABELS.items(), 2):
         share = ratio_of(f"limited_{limit}", "time", 100)
         agree(flows, BY_HOURS, share, pages.printed("limits", cell=cell))
@@ -548,12 +548,11 @@ def test_rtos_are_of_the_table(pages):
 def test_stalls_are_of_the_table(pages):
     stalls = pages.with_flows(pages.table(STALLS))
     stalls = stalls.assign(seconds=seconds_of(stalls), cause=stalls["class"].str.replace("_", " "))
-    stalls["words"] = stalls["cause"] + ": " + stalls["class"].map(STALL_WORDS)
     duration, keys = mean_of("seconds"), ["cause", *BY_HOURS]
-    agree(usual(stalls), [*BY_HOURS, "words"], duration, pages.printed("stalls", cell=3))
-    shown = pages.chart("Stalls: number", "mean", "class", *BY_HOURS)
+    agree(usual(stalls), [*BY_HOURS, "cause"], duration, pages.printed("stalls", cell=3))
+    shown = pages.chart("Causes of stalls, with", "mean", "class", *BY_HOURS)
     agree(stalls, keys, duration, shown)
-    drawn = shares(pages.chart("Causes of stalls", "seconds", "class", *BY_HOURS))
+    drawn = shares(pages.chart("Causes of stalls: s", "seconds_by_series", "class", *BY_HOURS))
     totals = stalls.groupby(BY_HOURS)["seconds"].transform("sum")
     stalls["share"] = 100 * stalls["seconds"] / totals
     agree(stalls, keys, lambda stalls: stalls["share"].sum(), drawn)

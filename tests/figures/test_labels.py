@@ -3,7 +3,6 @@ captures and on a made-up month of five networks in three time zones."""
 
 import re
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
@@ -65,8 +64,8 @@ LABELS = (
     (f"{FIG_10.title}: g", "loss"), ("Fig. 13. Mean user throughput by", "level"),
     ("Table III. Goodput by TCP options, by", "value"),
     *((figure.title, "cluster_flows") for figure in FIGURES),
-    ("Limits of transfers", "limited_by"), ("Retransmissions and RTO", "options"),
-    ("RTO by TCP options, peak", "series"), ("Causes of stalls", "class"),
+    ("Limits of transfers: s", "part"), ("Retransmissions and RTO", "options"),
+    ("RTO by TCP options, peak", "series"), ("Causes of stalls: s", "class"),
     ("Recovery after stalls", "interruption"), ("Recovery after stalls", "ended_by"),
     ("Differences beyond chance", "title"),
 )  # fmt: skip
@@ -109,10 +108,7 @@ def test_networks_have_one_colour_everywhere(pages):
 
 @pytest.mark.parametrize("folder", COLOURED)
 def test_labels_have_the_colours_of_the_report(pages, folder):
-    if folder == "fig08_bottleneck":
-        colours = FIG_8.colours
-    else:
-        colours = import_module(f"spark_jobs.figures.{folder}.dashboard").COLOURS
+    colours = {label: colour for page in DASHBOARDS for label, colour in page.colours.items()}
     drawn = {
         (trace["name"].split(" segments, ")[0], colour_of(trace))
         for section, plots in pages.plots.items()

@@ -1,15 +1,9 @@
 """The largest RTT of each user."""
 
-from spark_jobs.figures.charts import bars, share_bars
+from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
 from spark_jobs.figures.dashboard_sql import KEYS, USERS
-from spark_jobs.figures.largest_rtt_by_user.numbers import (
-    BY_HOUR,
-    BY_QUEUE,
-    LONG_RTT_S,
-    QUEUE_COLOURS,
-    QUEUE_KINDS,
-)
+from spark_jobs.figures.largest_rtt_by_user.numbers import BY_HOUR, LONG_RTT_S
 
 PAGE = "giscope-why"
 LARGEST_RTTS = Dataset(
@@ -30,24 +24,10 @@ from largest_rtt_by_user
     ],
     "users with RTTs",
 )
-QUEUES = Dataset(
-    "queue_kinds",
-    f"""
-select {KEYS}, {USERS}, links,
-    unnest({list(QUEUE_KINDS.values())}) as queue,
-    unnest([{", ".join(ratio.numerator for ratio in BY_QUEUE.ratios)}]) as of_kind
-from largest_rtt_by_user
-""",
-    [Metric("users", "sum(of_kind)", "users, by hour", ",d")],
-    "users with RTTs",
-)
-COLOURS = {label: QUEUE_COLOURS[kind] for kind, label in QUEUE_KINDS.items()}
 ROWS = [
     [
         bars(f"Users with RTTs above {', '.join(map(str, LONG_RTT_S))} s", LARGEST_RTTS, "above",
              "share", "series", x_title="Largest RTT on the access side above [s]",
              axis_to_100_percent=True),
-        share_bars("Queues of the access links", QUEUES, "queue", "users",
-                   "Share of users and hours"),
     ],
 ]  # fmt: skip

@@ -25,29 +25,6 @@ BY_HOUR = Numbers(
     ],
     counts=USERS,
 )
-QUEUE_KINDS = {
-    "fifo": "FIFO",
-    "early_drop": "drops early",
-    "fair": "fair queueing",
-    "unknown": "not known",
-}
-"""Labels of the kinds of queues."""
-QUEUE_COLOURS = dict(zip(QUEUE_KINDS, ("#1f6fb4", "#d9822b", "#3a9a5b", "#b8b8b8"), strict=True))
-BY_QUEUE = Numbers(
-    mart("largest_rtt_by_user"),
-    [
-        Ratio(
-            kind,
-            label,
-            f"if(coalesce(queue_kind, 'unknown') = '{kind}', links, 0)",
-            "links",
-            samples="links",
-            kind="none",
-        )
-        for kind, label in QUEUE_KINDS.items()
-    ],
-    counts=USERS,
-)
 BY_PERIOD = Numbers(
     mart("distributions"),
     [

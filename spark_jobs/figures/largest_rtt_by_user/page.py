@@ -6,13 +6,8 @@ Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Fig. 2.
 from math import exp
 
 from spark_jobs.figures.format import NOT_MEASURED, SECONDS, count
-from spark_jobs.figures.hours import Hours, ratio_bars, split_by_hours
-from spark_jobs.figures.largest_rtt_by_user.numbers import (
-    BY_PERIOD,
-    BY_QUEUE,
-    QUEUE_COLOURS,
-    QUEUE_KINDS,
-)
+from spark_jobs.figures.hours import Hours, split_by_hours
+from spark_jobs.figures.largest_rtt_by_user.numbers import BY_PERIOD
 from spark_jobs.figures.numbers import Row
 from spark_jobs.figures.page_elements import (
     NumberTable,
@@ -35,7 +30,7 @@ PAPER = {
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Return the largest RTT of each user, and the queues; a sample is a user in one hour."""
+    """Return the largest RTT of each user; a sample is a user in one hour."""
     samples = distributions(selection, "rtt_max", "queue_s")
     largest = [row for row in samples if row["measure"] == "rtt_max"]
     full_queue = {
@@ -119,44 +114,7 @@ def sections(selection: Selection) -> list[Section]:
             )
         ],
     )
-    return [unless_empty(section, bool(by_hours)), _queues_section(selection)]
-
-
-def _queues_section(selection: Selection) -> Section:
-    """Return the kinds of queues of the access links; a sample is a user in one hour."""
-    rows = BY_QUEUE.rows(selection, "network", "period")
-    by_hours = split_by_hours(selection, rows)
-    section = Section(
-        anchor="queues",
-        title="Queues of the access links",
-        source="RFC 7567; RFC 8289 (CoDel), RFC 8290 (FQ-CoDel), RFC 8033 (PIE)",
-        hours="peak and off-peak separately",
-        caption="What the queues in front of the users' access links do. FIFO: keeps the order of "
-        "a user's packets, and drops only what has no room. Drops early: drops packets although it "
-        "has room, to stay short (CoDel, PIE, RED). Fair queueing: lets packets overtake those of "
-        "the user's other connections (FQ-CoDel). Not known: too few losses, and too few packets "
-        "of several connections at a time. A user counts once in each hour. This section has no "
-        "confidence intervals; the counts show the sample sizes.",
-        samples=f"{count(sum(row['links'] for row in rows))} users and hours",
-        figure=ratio_bars(
-            by_hours,
-            QUEUE_KINDS,
-            QUEUE_COLOURS,
-            "Share of users and hours",
-            "Shares of the kinds of queues, by network and hours",
-        ),
-        tables=[
-            NumberTable(
-                ["network", "hours", "users and hours", *BY_QUEUE.labels],
-                [
-                    [hours.network.name, hours.label, count(row["links"]), *row.texts]
-                    for hours in by_hours
-                    for row in hours.rows
-                ],
-            )
-        ],
-    )
-    return unless_empty(section, bool(by_hours))
+    return [unless_empty(section, bool(by_hours))]
 
 
 def _largest_row(hours: Hours, above: Row, full_queue: list[dict]) -> list[str]:

@@ -1,15 +1,12 @@
-"""Limits of transfers, and throughput by window and segment size."""
+"""Throughput by window and segment size."""
 
 from dataclasses import replace
 
-from schemas.flows import LIMITS
-from spark_jobs.figures.charts import bars, share_bars
+from spark_jobs.figures.charts import bars
 from spark_jobs.figures.colours import by_hours
-from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text
+from spark_jobs.figures.dashboard_parts import Chart, Dataset
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USERS
 from spark_jobs.figures.limits_by_window.numbers import (
-    LIMIT_COLOURS,
-    LIMIT_LABELS,
     MIN_LARGE_MSS,
     MIN_MEDIUM_MSS,
     MSS_CLASS,
@@ -19,21 +16,7 @@ from spark_jobs.figures.limits_by_window.numbers import (
 from spark_jobs.figures.statistics import MIN_SAMPLES
 
 PAGE = "giscope-why"
-COLOURS = {
-    **{LIMIT_LABELS[limit]: colour for limit, colour in LIMIT_COLOURS.items()},
-    **by_hours(MSS_COLOURS),
-}
-TRANSFER_LIMITS = Dataset(
-    "limits",
-    f"""
-select {KEYS},
-    unnest({list(LIMIT_LABELS.values())}) as limited_by,
-    unnest([{", ".join(f"limited_{limit}" for limit in LIMITS)}]) as seconds
-from limits_by_window
-""",
-    [Metric("seconds", "sum(seconds)", "time of transfers [s]", ",.0f")],
-    "connections with known limits",
-)
+COLOURS = by_hours(MSS_COLOURS)
 BY_WINDOW = Dataset(
     "windows",
     f"""
@@ -60,18 +43,7 @@ def _window_chart(title: str, where: str) -> Chart:
     return replace(chart, one_network=True)
 
 
-LIMITS_LIST = "\n".join(f"- {LIMIT_LABELS[name]}: {when}" for name, when in LIMITS.items())
-TEXT = f"""
-**Limits of transfers**, from the handshake to the ACK of the last data:
-
-{LIMITS_LIST}
-"""
 ROWS = [
-    [
-        share_bars("Limits of transfers", TRANSFER_LIMITS, "limited_by", "seconds",
-                   "Share of the transfers' time", width=8),
-        Text(TEXT, height=50),
-    ],
     [_window_chart("one connection at a time", "parallel = 1")],
     [_window_chart("several connections at once", "parallel > 1")],
 ]  # fmt: skip

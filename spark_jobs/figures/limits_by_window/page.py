@@ -1,22 +1,15 @@
-"""Limits of transfers, and throughput by receive window.
-
-Sources: Kohlwes, Riihijärvi and Mähönen, Figs. 1 and 4 to 7; Zhang et al., SIGCOMM 2002.
-"""
+"""Throughput by receive window (Kohlwes, Riihijärvi and Mähönen, Figs. 1 and 4 to 7)."""
 
 from typing import Any
 
 from markupsafe import Markup
 
-from schemas.flows import LIMITS
 from spark_jobs.figures.format import count
-from spark_jobs.figures.hours import Grid, Hours, ratio_bars, split_by_hours
+from spark_jobs.figures.hours import Grid, Hours, split_by_hours
 from spark_jobs.figures.limits_by_window.numbers import (
-    LIMIT_COLOURS,
-    LIMIT_LABELS,
     MIN_LARGE_MSS,
     MIN_MEDIUM_MSS,
     MSS_COLOURS,
-    TIMES,
     WINDOWS,
 )
 from spark_jobs.figures.numbers import Row
@@ -32,10 +25,6 @@ from spark_jobs.figures.statistics import MIN_SAMPLES
 from spark_jobs.figures.subplots import GRID
 
 PAPER = (
-    "The UMTS study (Section IV.A; to its knowledge without other users): handovers appear as "
-    "delay spikes, two in one download from a moving car, and cause no RTO expiry."
-)
-PAPER_WINDOWS = (
     "The UMTS study (Figs. 5 to 7; MSS of 548, 996 and 1360 B, windows of 2 to 64 segments, one "
     "or two connections): large windows do no harm. Two connections are faster than one. Larger "
     "segments are faster, too, but less clearly."
@@ -44,54 +33,10 @@ SYMBOLS = {"small": "circle", "medium": "square", "large": "diamond"}
 """By class of MSS."""
 PARALLEL = {False: ("one connection", "solid"), True: ("parallel connections", "dot")}
 """By presence of other connections of the user at the same time: label and dash style."""
-NO_INTERVALS = "This section has no confidence intervals; the counts show the sample sizes."
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Return the limits of transfers and the throughput by window."""
-    return [_limits_section(selection), _windows_section(selection)]
-
-
-def _limits_section(selection: Selection) -> Section:
-    rows = TIMES.rows(selection, "network", "period")
-    by_hours = split_by_hours(selection, rows)
-    section = Section(
-        anchor="limits",
-        part_heading="Why transfers were slow",
-        title="Limits of transfers",
-        source="Zhang et al., SIGCOMM 2002; Kohlwes et al. (the UMTS study), Section IV.A",
-        hours="peak and off-peak separately",
-        caption="Time from the handshakes to the ACKs of the last data, by the limit of the "
-        "transfers: "
-        + "; ".join(f"{LIMIT_LABELS[k]}: {v}" for k, v in LIMITS.items())
-        + ". "
-        + NO_INTERVALS,
-        samples=f"{count(sum(row['flows'] for row in rows))} connections",
-        figure=ratio_bars(
-            by_hours,
-            LIMIT_LABELS,
-            LIMIT_COLOURS,
-            "Share of the time",
-            "Shares of transfers' time by limit, network and hours",
-        ),
-        tables=[
-            NumberTable(
-                ["network", "hours", "connections", "transfer time [h]", *TIMES.labels],
-                [_limited_row(hours) for hours in by_hours],
-            )
-        ],
-        notes=[PAPER],
-    )
-    return unless_empty(section, bool(by_hours))
-
-
-def _limited_row(hours: Hours[Row]) -> list[str]:
-    [row] = hours.rows
-    name, label = hours.network.name, hours.label
-    return [name, label, count(row["flows"]), f"{row['time'] / 3600:,.1f}", *row.texts]
-
-
-def _windows_section(selection: Selection) -> Section:
+    """Return the throughput by window."""
     keys = ("network", "period", "mss_class", "has_parallel", "window_segments")
     rows = [row for row in WINDOWS.rows(selection, *keys) if row["flows"]]
     by_hours = split_by_hours(selection, rows)
@@ -105,13 +50,14 @@ def _windows_section(selection: Selection) -> Section:
         "other at the same time. Parallel connections: the user has others, whose bytes count, "
         f"too. Segments are small below {MIN_MEDIUM_MSS} B, large from {MIN_LARGE_MSS} B. If a "
         "line is level, the window is large enough. A point has at least "
-        f"{MIN_SAMPLES} connections. " + NO_INTERVALS,
+        f"{MIN_SAMPLES} connections. This section has no confidence intervals; the counts show the "
+        "sample sizes.",
         samples=f"{count(sum(row['flows'] for row in rows))} connections above 100 KiB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],
-        notes=[PAPER_WINDOWS],
+        notes=[PAPER],
     )
-    return unless_empty(section, bool(by_hours))
+    return [unless_empty(section, bool(by_hours))]
 
 
 def _windows_figure(by_hours: list[Hours[Row]]) -> Markup:

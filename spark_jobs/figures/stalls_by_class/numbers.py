@@ -1,5 +1,6 @@
 """The stalls of a class: mean duration, and shares by their end and by other users' stalls."""
 
+from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.format import SECONDS
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import LIGHT_COLOURS, with_spaces
@@ -21,7 +22,7 @@ HOST_STALLS = ("zero_window", "client_idle", "data_unavailable")
 """Classes that depend on the hosts, the last of STALL_WORDS; the others depend on the path."""
 STALL_LABELS = {name: with_spaces(name) for name in STALL_WORDS}
 STALL_COLOURS = dict(
-    zip(STALL_WORDS, (*LIGHT_COLOURS[:6], "#888888", "#aaaaaa", "#cccccc"), strict=True)
+    zip(STALL_LABELS.values(), (*LIGHT_COLOURS[:6], "#888888", "#aaaaaa", "#cccccc"), strict=True)
 )
 """Hues: the network's part; greys: the hosts' part."""
 NUMBERS = Numbers(
@@ -34,5 +35,6 @@ NUMBERS = Numbers(
               "if(users_at_once is null, 0, stalls)",
               samples="if(users_at_once is null, 0, stalls)", kind="none"),
     ],
+    {"class": label_sql("class", STALL_LABELS)},
     counts={"stalls": ("stalls", "stalls"), "seconds": ("time in stalls [s]", "seconds")},
 )  # fmt: skip
