@@ -1,17 +1,8 @@
 """Kinds of queues of the access links; a sample is a user in one hour."""
 
 from spark_jobs.figures.figure import Figure, Shares
-from spark_jobs.figures.largest_rtt_by_user.numbers import USERS
-from spark_jobs.figures.marts import mart
-from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.largest_rtt_by_user.numbers import BY_QUEUE, QUEUE_KINDS
 
-KINDS = {
-    "fifo": ("FIFO", "#1f6fb4"),
-    "early_drop": ("drops early", "#d9822b"),
-    "fair": ("fair queueing", "#3a9a5b"),
-    "unknown": ("not known", "#b8b8b8"),
-}
-"""By kind: label and colour."""
 FIGURE = Figure(
     "queues",
     "Queues of the access links",
@@ -23,16 +14,10 @@ FIGURE = Figure(
     "at a time. A user counts once in each hour. This section has no confidence intervals; the "
     "counts show the sample sizes.",
     "giscope-why",
-    Numbers(
-        mart("largest_rtt_by_user"),
-        [
-            Ratio(kind, label, f"if(coalesce(queue_kind, 'unknown') = '{kind}', links, 0)", "links",
-                  samples="links", kind="none")
-            for kind, (label, _) in KINDS.items()
-        ],
-        counts=USERS,
-    ),
+    BY_QUEUE,
     by_hours=True,
     counted="users and hours",
-    drawn=Shares("Share of users and hours", {kind: colour for kind, (_, colour) in KINDS.items()}),
-)  # fmt: skip
+    drawn=Shares(
+        "Share of users and hours", {kind: colour for kind, (_, colour) in QUEUE_KINDS.items()}
+    ),
+)

@@ -25,6 +25,22 @@ BY_HOUR = Numbers(
     ],
     counts=USERS,
 )
+QUEUE_KINDS = {
+    "fifo": ("FIFO", "#1f6fb4"),
+    "early_drop": ("drops early", "#d9822b"),
+    "fair": ("fair queueing", "#3a9a5b"),
+    "unknown": ("not known", "#b8b8b8"),
+}
+"""By kind: label and colour."""
+BY_QUEUE = Numbers(
+    mart("largest_rtt_by_user"),
+    [
+        Ratio(kind, label, f"if(coalesce(queue_kind, 'unknown') = '{kind}', links, 0)", "links",
+              samples="links", kind="none")
+        for kind, (label, _) in QUEUE_KINDS.items()
+    ],
+    counts=USERS,
+)  # fmt: skip
 BY_PERIOD = Numbers(
     mart("distributions"),
     [
