@@ -50,13 +50,11 @@ DATABASES = {
 
 superset_config.py connects both to the published warehouse, whatever the path in the address.
 """
-NO_DATA = (
-    "Nothing to show: there are no {} in the selected networks, days and hours, or too few of "
-    f"them (fewer than {MIN_SAMPLES}, or of fewer than {MIN_USERS} users). The page Overview shows "
-    "which days have data."
+DESCRIPTION = (
+    "About {}. The chart has no rows if there are none of them in the selected networks, days and "
+    f"hours, or too few (fewer than {MIN_SAMPLES}, or of fewer than {MIN_USERS} users). The page "
+    "Overview shows which days have data."
 )
-EMPTY = ".slice_container [aria-label=empty]"
-"""CSS selector of Superset's picture for a chart without rows; its texts follow it."""
 HEADINGS = {
     "title": "metric",
     "shown": "shown on the pages",
@@ -156,6 +154,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         chart.title,
         {
             "slice_name": chart.title,
+            "description": chart.description or DESCRIPTION.format(chart.dataset.measured),
             "viz_type": chart.kind,
             "params": {"viz_type": chart.kind, **chart.form_data},
             "query_context": json.dumps(query_context(chart)),
@@ -186,7 +185,6 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "dashboard_title": page.title,
             "slug": page.slug,
             "published": True,
-            "css": _texts_of_empty_charts(page),
             "position": _position(page),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
@@ -196,21 +194,6 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             },
         },
     )
-
-
-def _texts_of_empty_charts(page: Dashboard) -> str:
-    """Return CSS that says in the place of a chart without rows what is missing, and why."""
-    title = f"{EMPTY} + div > p:first-child"
-    rules = [
-        f"{EMPTY}, {EMPTY} + div > p:last-child:not(:first-child) {{display: none;}}",
-        f"{title} {{font-size: 0;}}",
-        f"{title}::after {{font-size: 14px;}}",
-    ]
-    for chart in page.charts:
-        text = json.dumps(chart.no_data or NO_DATA.format(chart.dataset.measured))
-        name = json.dumps(chart.title, ensure_ascii=False)
-        rules.append(f"[data-test-chart-name={name}] {title}::after {{content: {text};}}")
-    return "\n".join(rules)
 
 
 def _position(page: Dashboard) -> dict[str, Any]:

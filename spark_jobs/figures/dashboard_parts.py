@@ -28,7 +28,7 @@ class Metric:
 class Dataset:
     """SQL over the marts, and the metrics of its rows.
 
-    measured: what it counts, in words, for a chart that has no data to show.
+    measured: what it counts, in words, for the descriptions of charts.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Chart:
     one_network: the chart shows the network of a filter of its own. A chart without the networks'
     names needs it: a mean over several networks differs between peak and off-peak also because
     their shares in the samples differ.
-    no_data: text in the place of the chart if there is nothing to show; empty: made from the
+    description: what the chart is about, and why it may have no rows; empty: made from the
     dataset's `measured`.
     """
 
@@ -62,7 +62,7 @@ class Chart:
     height: int = 50
     width: int = 0
     one_network: bool = False
-    no_data: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)

@@ -209,8 +209,8 @@ ROWS = [
             bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
                  descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
                  width=7, where="significant"),
-            no_data="No difference is beyond chance in the selected networks and days, or there "
-            "is nothing to compare: the table below says which."),
+            description="Differences beyond chance. The chart has no rows if there are none in the "
+            "selected networks and days, or nothing to compare: the table below says which."),
         raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "reason"],
                   order="held desc, date desc", height=58),
     ],
@@ -226,7 +226,8 @@ ROWS = [
                       ["network", "date", "hours", "metric", "compared with", "this day",
                        "before", DIFFERENCE_HEADING],
                       order="significant desc, network, hours, place, days", height=64, width=9),
-            no_data="Nothing to compare: the selected networks have no data on these days."),
+            description="The table has no rows if the selected networks have no data on these "
+            "days."),
         Text(BEFORE_TEXT, height=64),
     ],
     [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
