@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_jobs.figures.mart_columns import USER_COUNT, user_count
-from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
+from spark_jobs.figures.statistics import enough_sql
 
 FormData = dict[str, Any]
 """Settings of a chart, as Superset stores them."""
@@ -140,7 +140,7 @@ def enough_data(samples: str, partition_by: str = "") -> str:
             f"bit_or(bit_or(user_groups)) {window}",
             f"list(list_distinct(flatten(list(user_numbers)))) {window}",
         )
-    return f"{count} >= {MIN_SAMPLES} and {users} >= {MIN_USERS}"
+    return enough_sql(count, users)
 
 
 def if_enough_data(sql: str, samples: str, partition_by: str = "") -> str:

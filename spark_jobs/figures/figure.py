@@ -39,7 +39,7 @@ class Shares:
     """A bar for each network and hours, divided into parts.
 
     title: of the axis.
-    colours: by part, in order. The parts are ratios, which add up to 1, or values of a column.
+    colours: by part. The parts are ratios, which add up to 1, or values of a column.
     by: this column, one of the figure's `by`; empty: the parts are ratios.
     amount: name of the count that is divided; empty: what the section is about.
     """
@@ -54,14 +54,13 @@ class Shares:
 class Bars:
     """A bar for each value of a column, network and ratio.
 
-    x: the column, one of the figure's `by`. title, x_title: of the axes. values: those of the
-    column, in order. ratios: names of those that are drawn.
+    x: the column, one of the figure's `by`. title, x_title: of the axes. ratios: names of those
+    that are drawn.
     """
 
     x: str
     x_title: str
     title: str
-    values: Sequence[str]
     ratios: Sequence[str]
 
 
@@ -70,7 +69,8 @@ class Figure:
     """A section of the report, and charts of a dashboard, about some numbers.
 
     page: address of the dashboard
-    by: columns by which the rows are grouped, beside the network: heading by name
+    by: columns by which the rows are grouped, beside the network: by name, heading and values in
+    order
     by_hours: whether there are rows of peak and off-peak, and not of all hours together
     with_totals: whether there is a row of all values of the columns `by`, too
     in_columns: whether the table has a row for each ratio, and a column for each network
@@ -90,7 +90,7 @@ class Figure:
     caption: str
     page: str
     numbers: Numbers
-    by: Mapping[str, str] = field(default_factory=dict)
+    by: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
     by_hours: bool = False
     with_totals: bool = False
     in_columns: bool = False
@@ -136,12 +136,13 @@ class Figure:
             ]
         return [(hours, row) for hours in by_hours for row in sorted(hours.rows, key=self._place)]
 
-    def _place(self, row: Row) -> int:
+    def _place(self, row: Row) -> list[int]:
         """Return the place of a row among those of its network and hours."""
-        match self.drawn:
-            case Shares(by=column, colours=values) | Bars(x=column, values=values) if column in row:
-                return [*values].index(row[column])
-        return 0
+        return [
+            [*values, row[name]].index(row[name])
+            for name, (_, values) in self.by.items()
+            if name in row
+        ]
 
     def _table(
         self, totals: list[tuple[Hours[Row], Row]], rows: list[tuple[Hours[Row], Row]]
@@ -169,7 +170,7 @@ class Figure:
         headings = [
             "network",
             *(["hours"] if self.by_hours else []),
-            *self.by.values(),
+            *(heading for heading, _ in self.by.values()),
             *(label for label, _ in self.numbers.counts.values() if label),
             *([drawn.title.lower()] if drawn.by else []),
             *self.numbers.labels,
@@ -247,7 +248,7 @@ class Figure:
                 "title": {"text": bars.x_title},
                 "type": "category",
                 "categoryorder": "array",
-                "categoryarray": list(bars.values),
+                "categoryarray": list(self.by[bars.x][1]),
             },
             "yaxis": {"title": {"text": bars.title}, "rangemode": "tozero"},
         }
@@ -292,7 +293,11 @@ class Figure:
         name = self.anchor.replace("-", "_")
         dataset = self.numbers.dataset(name, *self.by)
         keys = ["network", *self.by, "hours"]
-        order = " || ".join(f'"{key}"' for key in keys)
+        places = (
+            f"format('{{:02d}}', list_position({list(values)}, \"{name}\"))"
+            for name, (_, values) in self.by.items()
+        )
+        order = " || ".join(["network", *places, "hours"])
         metrics = [metric.name for metric in dataset.metrics]
         height = 92 if self.in_columns else 60 if self.by else 32
         table = charts.table(

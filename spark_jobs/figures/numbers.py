@@ -15,7 +15,7 @@ from spark_jobs.figures.format import PERCENT, Unit
 from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP, common_user_group
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.selection import Selection
-from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS, UNKNOWN, Estimate
+from spark_jobs.figures.statistics import UNKNOWN, Estimate, enough_sql
 
 FILTERS_MARK = "/* filters */"
 """Mark in a dataset's SQL, in whose place Superset writes the conditions of the page's filters.
@@ -78,9 +78,8 @@ class Ratio:
         """
         if self.kind == "none":
             return (
-                f"{{'value': case when sum(samples_{n}) >= {MIN_SAMPLES} and "
-                f"sum(users) >= {MIN_USERS} then sum(numerator_{n}) / "
-                f"nullif(sum(denominator_{n}), 0) end, "
+                f"{{'value': case when {enough_sql(f'sum(samples_{n})', 'sum(users)')} "
+                f"then sum(numerator_{n}) / nullif(sum(denominator_{n}), 0) end, "
                 "'low': null::double, 'high': null::double}"
             )
         # A fixed order: the last digits of sums of floats depend on it.

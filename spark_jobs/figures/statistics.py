@@ -182,6 +182,11 @@ def enough(samples: Any, users: Any) -> Any:
     return (samples >= MIN_SAMPLES) & (users >= MIN_USERS)
 
 
+def enough_sql(samples: str, users: str) -> str:
+    """Return `enough` as a condition of SQL; samples, users: SQL of their numbers."""
+    return f"{samples} >= {MIN_SAMPLES} and {users} >= {MIN_USERS}"
+
+
 def t_quantile(degrees_of_freedom: np.ndarray | float) -> np.ndarray:
     """Return the quantile of Student's t for half an interval, of at least one degree of freedom.
 

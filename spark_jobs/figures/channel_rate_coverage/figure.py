@@ -1,5 +1,6 @@
 """The shares of connections and bytes whose channel rate is known."""
 
+from spark_jobs.estimators.options import WINDOW_CLASSES
 from spark_jobs.figures.figure import Figure
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
@@ -24,6 +25,6 @@ FIGURE = Figure(
     "rate. Small windows keep the link from being busy, and so hide its rate.",
     "giscope-channel",
     NUMBERS,
-    by={"window": "window"},
+    by={"window": ("window", [*WINDOW_CLASSES, "unknown"])},
     with_totals=True,
 )

@@ -26,12 +26,11 @@ FIGURE = Figure(
     "rise with loss. Throughput at the mobile counts only bytes that arrived.",
     "giscope-transfers",
     NUMBERS,
-    by={"loss": "loss"},
+    by={"loss": ("loss", list(CLASSES.values()))},
     drawn=Bars(
         "loss",
         "Lost share of the sent data packets",
         "Mean over connections [kbit/s]",
-        list(CLASSES.values()),
         ["throughput", "received", "goodput"],
     ),
 )

@@ -13,7 +13,6 @@ from spark_jobs.figures.limits_by_window.numbers import (
     MSS_COLOURS,
     WINDOWS,
 )
-from spark_jobs.figures.statistics import MIN_SAMPLES
 
 PAGE = "giscope-why"
 COLOURS = by_hours(MSS_COLOURS)
@@ -37,8 +36,7 @@ def _window_chart(title: str, where: str) -> Chart:
         f"User throughput by window and MSS, {title}, of one network"
         f" (small: < {MIN_MEDIUM_MSS} B, large: ≥ {MIN_LARGE_MSS} B)",
         BY_WINDOW, "window_segments", "throughput", "segment",
-        x_title="Mobile's window, lower edge [segments]", where=where,
-        having=f"sum(flows) >= {MIN_SAMPLES}", height=42,
+        x_title="Mobile's window, lower edge [segments]", where=where, height=42,
     )  # fmt: skip
     return replace(chart, one_network=True)
 

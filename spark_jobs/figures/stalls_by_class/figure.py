@@ -20,7 +20,7 @@ FIGURE = Figure(
     "fails. This section has no confidence intervals.",
     "giscope-why",
     NUMBERS,
-    by={"class": "cause"},
+    by={"class": ("cause", list(STALL_COLOURS))},
     by_hours=True,
     counted="stalls",
     drawn=Shares("Share of the stalled time", STALL_COLOURS, "class", "seconds"),

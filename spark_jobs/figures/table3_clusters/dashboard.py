@@ -22,11 +22,12 @@ from spark_jobs.figures.table3_clusters.numbers import (
     OPTION_LABELS,
     OPTIONS,
     OTHER_MSS,
+    TABLE_ROWS,
     Figure,
 )
 
 PAGE = "giscope-options"
-VALUES = [*(label for name in OPTIONS for label in LABELS[name].values()), OTHER_MSS, "overall"]
+VALUES = [label for _, label in TABLE_ROWS]
 COLOURS = by_hours(OPTION_COLOURS)
 
 

@@ -12,8 +12,8 @@ from spark_jobs.figures.table3_clusters.option_effects import MIN_GROUPS
 LABELS = {
     "mss": {"low": "MSS low", "high": "MSS high"},
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
-    "sack": {"yes": "SACK", "no": "no SACK"},
-    "timestamps": {"yes": "TS", "no": "no TS"},
+    "sack": {"no": "no SACK", "yes": "SACK"},
+    "timestamps": {"no": "no TS", "yes": "TS"},
 }
 OPTIONS = {
     "mss": "mss_class",
@@ -24,6 +24,16 @@ OPTIONS = {
 """SQL of each option's value in the mart, by the option's name in LABELS."""
 OTHER_MSS = "MSS other"
 """Label of an MSS that is neither low nor high."""
+TABLE_ROWS = [
+    *(("mss", label) for label in (*LABELS["mss"].values(), OTHER_MSS)),
+    *(
+        (option, label)
+        for option in ("sack", "timestamps", "window")
+        for label in LABELS[option].values()
+    ),
+    ("", "overall"),
+]
+"""Rows of Table III in order: option and label."""
 OPTION_LABELS = {name: label_sql(sql, LABELS[name]) for name, sql in OPTIONS.items()}
 """SQL of the label of each option's value; null for an MSS that is neither low nor high."""
 OPTION_COLOURS = {
@@ -97,22 +107,16 @@ class Figure:
     anchor: str
     title: str
     option: str
-    values: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
         """Labels of the option's values."""
-        return [LABELS[self.option][value] for value in self.values]
+        return list(LABELS[self.option].values())
 
 
 FIGURES = (
-    Figure("fig14", "Fig. 14. The effect of MSS on goodput", "mss", ("low", "high")),
-    Figure("fig15", "Fig. 15. The effect of SACK on goodput", "sack", ("no", "yes")),
-    Figure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps", ("no", "yes")),
-    Figure(
-        "fig17",
-        "Fig. 17. The effect of the receiver window on goodput",
-        "window",
-        ("low", "med", "high"),
-    ),
+    Figure("fig14", "Fig. 14. The effect of MSS on goodput", "mss"),
+    Figure("fig15", "Fig. 15. The effect of SACK on goodput", "sack"),
+    Figure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps"),
+    Figure("fig17", "Fig. 17. The effect of the receiver window on goodput", "window"),
 )

@@ -31,6 +31,7 @@ from spark_jobs.figures.table3_clusters.numbers import (
     LABELS,
     OPTION_COLOURS,
     OTHER_MSS,
+    TABLE_ROWS,
     Figure,
 )
 
@@ -60,16 +61,6 @@ SAMPLE = (
 )
 HEADROOM = 1.6
 """Height of the axis, in heights of the highest bar."""
-TABLE_ROWS = [
-    *(("mss", label) for label in (*LABELS["mss"].values(), OTHER_MSS)),
-    *(
-        (option, label)
-        for option in ("sack", "timestamps", "window")
-        for label in LABELS[option].values()
-    ),
-    ("", "overall"),
-]
-"""Rows of Table III: option and label."""
 Rows = Sequence[dict]
 
 
