@@ -15,7 +15,7 @@ from markupsafe import Markup
 from spark_jobs.figures import charts
 from spark_jobs.figures.dashboard_parts import Chart
 from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset, sum_by
-from spark_jobs.figures.format import PERCENT, count
+from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.numbers import Numbers, Ratio, Row
 from spark_jobs.figures.page_elements import (
@@ -175,8 +175,10 @@ class Figure:
             *([drawn.title.lower()] if drawn.by else []),
             *self.numbers.labels,
         ]
+        keys = self.by_hours + len(self.by)
+        counted = len(headings) - 1 - keys - len(self.numbers.ratios)
         cells += [
-            [name, *[""] * (len(headings) - 1 - len(self.numbers.ratios)), *self._paper_texts(name)]
+            [name, *[""] * keys, *[NOT_MEASURED] * counted, *self._paper_texts(name)]
             for name in self.paper
         ]
         return NumberTable(headings, cells)

@@ -1,6 +1,9 @@
 """Means, shares and quantiles of the mart distributions' rows, with intervals by user group."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import exp
 
 import numpy as np
 
@@ -90,6 +93,17 @@ def distributions(selection: Selection, *measures: str) -> list[dict]:
             max(coalesce(highest, exp((bin + 1) / {BINS}))) as highest
         from distributions where measure in ({names}) group by all order by all
     """)
+
+
+def cumulative(rows: Rows) -> tuple[list[float], list[float]]:
+    """Return the edges of the bins, and the share of the samples below each."""
+    counts: Counter[int] = Counter()
+    for row in rows:
+        counts[row["bin"]] += row["samples"]
+    bins = sorted(counts)
+    edges = [exp(bins[0] / BINS), *(exp((n + 1) / BINS) for n in bins)]
+    below = accumulate((counts[n] for n in bins), initial=0)
+    return edges, [number / counts.total() for number in below]
 
 
 def mean_and_quantiles(rows: Rows, unit: Unit, shares: Sequence[float]) -> list[str]:

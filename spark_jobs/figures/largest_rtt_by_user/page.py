@@ -3,8 +3,6 @@
 Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Fig. 2.
 """
 
-from math import exp
-
 from spark_jobs.figures.format import NOT_MEASURED, SECONDS, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.largest_rtt_by_user.numbers import BY_PERIOD
@@ -16,7 +14,7 @@ from spark_jobs.figures.page_elements import (
     log_seconds_axis,
     unless_empty,
 )
-from spark_jobs.figures.samples import BINS, are_enough, distributions, quantile
+from spark_jobs.figures.samples import are_enough, cumulative, distributions, quantile
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.subplots import GRID
 
@@ -48,13 +46,15 @@ def sections(selection: Selection) -> list[Section]:
         {
             "type": "scatter",
             "mode": "lines",
-            **_complementary_cdf(hours.rows),
+            "x": times,
+            "y": [100 * (1 - share) for share in shares],
             "name": hours.name,
             "line": {"color": hours.network.colour, "dash": hours.dash, "width": 2, "shape": "hv"},
             "hovertemplate": "%{y:.1f} % above %{x:.2f} s<extra>" + hours.name + "</extra>",
         }
         for hours in by_hours
         if are_enough(hours.rows)
+        for times, shares in [cumulative(hours.rows)]
     ]
     section = Section(
         anchor="largest-rtt",
@@ -127,17 +127,3 @@ def _largest_row(hours: Hours, above: Row, full_queue: list[dict]) -> list[str]:
         *above.texts,
         SECONDS.estimate(quantile(full_queue, 0.5), bool(full_queue)),
     ]
-
-
-def _complementary_cdf(rows: list[dict]) -> dict[str, list[float]]:
-    """Return x: times (s), y: share of samples (%) above each, of the mart distributions' rows."""
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[row["bin"]] = counts.get(row["bin"], 0) + row["samples"]
-    above = total = sum(counts.values())
-    x, y = [exp(min(counts) / BINS)], [100.0]
-    for place in sorted(counts):
-        above -= counts[place]
-        x.append(exp((place + 1) / BINS))
-        y.append(100 * above / total)
-    return {"x": x, "y": y}

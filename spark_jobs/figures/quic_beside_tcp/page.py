@@ -1,8 +1,6 @@
 """QUIC beside TCP: shares, set-ups, and round trips."""
 
 from collections.abc import Sequence
-from itertools import accumulate
-from math import exp
 from typing import Any
 
 from markupsafe import Markup
@@ -32,7 +30,7 @@ from spark_jobs.figures.quic_beside_tcp.numbers import (
     SPIN_RTT,
     TIMES,
 )
-from spark_jobs.figures.samples import BINS, are_enough, mean_and_quantiles
+from spark_jobs.figures.samples import are_enough, cumulative, mean_and_quantiles
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.subplots import GRID, subplots
 
@@ -242,7 +240,7 @@ def _plots(times: Sequence[Hours[dict]], members: dict[tuple, list[dict]]) -> Ma
                 rows = members.get((hours.name, protocol, measure), [])
                 if not are_enough(rows):
                     continue
-                x, y = _cdf(rows)
+                x, y = cumulative(rows)
                 traces.append(
                     {
                         "type": "scatter",
@@ -285,13 +283,3 @@ def _times(selection: Selection) -> list[dict]:
             sum(value_sum) as weighted_sum, min(lowest) as lowest, max(highest) as highest
         from quic_beside_tcp where bin is not null group by all order by all
     """)
-
-
-def _cdf(rows: list[dict]) -> tuple[list[float], list[float]]:
-    """Return the upper edges of the bins (s) and the share of samples below each."""
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[row["bin"]] = counts.get(row["bin"], 0) + row["samples"]
-    bins, total = sorted(counts), sum(counts.values())
-    edges = [exp(bins[0] / BINS), *(exp((n + 1) / BINS) for n in bins)]
-    return edges, [0.0, *(below / total for below in accumulate(counts[n] for n in bins))]

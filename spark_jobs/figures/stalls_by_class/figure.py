@@ -8,6 +8,7 @@ from spark_jobs.figures.stalls_by_class.numbers import (
     STALL_WORDS,
 )
 
+CAUSES = ", ".join(f"{STALL_LABELS[name]} ({words})" for name, words in STALL_WORDS.items())
 FIGURE = Figure(
     "stalls",
     "Causes of stalls",
@@ -15,7 +16,7 @@ FIGURE = Figure(
     "A stall is a silence of a connection that is longer than two smoothed RTTs or its RTO. The "
     "figure shows the stalled time by cause: hues for causes on the path, greys for causes at the "
     "hosts, which the operator cannot change. "
-    f"{'; '.join(f'{STALL_LABELS[name]}: {words}' for name, words in STALL_WORDS.items())}. Other "
+    f"The causes: {CAUSES}. Other "
     "users at once: the share of stalls that overlap a stall of another user, as when a radio cell "
     "fails. This section has no confidence intervals.",
     "giscope-why",
