@@ -1,9 +1,9 @@
 """The shares of connections and bytes whose channel rate is known."""
 
-from spark_jobs.estimators.options import WINDOW_CLASSES
 from spark_jobs.figures.figure import Figure
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
+from spark_jobs.figures.table3_clusters.numbers import LABELS
 
 NUMBERS = Numbers(
     mart("channel_rate_coverage"),
@@ -25,6 +25,6 @@ FIGURE = Figure(
     "rate. Small windows keep the link from being busy, and so hide its rate.",
     "giscope-channel",
     NUMBERS,
-    by={"window": ("window", [*WINDOW_CLASSES, "unknown"])},
+    by={"window": ("window", [*LABELS["window"], "unknown"])},
     with_totals=True,
 )
