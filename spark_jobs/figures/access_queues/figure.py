@@ -11,8 +11,7 @@ FIGURE = Figure(
     "packets, and drops only what has no room. Drops early: drops packets although it has room, to "
     "stay short (CoDel, PIE, RED). Fair queueing: lets packets overtake those of the user's other "
     "connections (FQ-CoDel). Not known: too few losses, and too few packets of several connections "
-    "at a time. A user counts once in each hour. This section has no confidence intervals; the "
-    "counts show the sample sizes.",
+    "at a time. A user counts once in each hour.",
     "giscope-why",
     BY_QUEUE,
     by_hours=True,

@@ -9,8 +9,7 @@ FIGURE = Figure(
     "Limits of transfers",
     "Zhang et al., SIGCOMM 2002; Kohlwes et al. (the UMTS study), Section IV.A",
     "Time from the handshakes to the ACKs of the last data, by the limit of the transfers: "
-    f"{'; '.join(f'{LIMIT_LABELS[name]}: {when}' for name, when in LIMITS.items())}. This section "
-    "has no confidence intervals; the counts show the sample sizes.",
+    f"{'; '.join(f'{LIMIT_LABELS[name]}: {when}' for name, when in LIMITS.items())}.",
     "giscope-why",
     TIMES,
     by_hours=True,

@@ -50,8 +50,7 @@ def sections(selection: Selection) -> list[Section]:
         "other at the same time. Parallel connections: the user has others, whose bytes count, "
         f"too. Segments are small below {MIN_MEDIUM_MSS} B, large from {MIN_LARGE_MSS} B. If a "
         "line is level, the window is large enough. A point has at least "
-        f"{MIN_SAMPLES} connections. This section has no confidence intervals; the counts show the "
-        "sample sizes.",
+        f"{MIN_SAMPLES} connections.",
         samples=f"{count(sum(row['flows'] for row in rows))} connections above 100 KiB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],

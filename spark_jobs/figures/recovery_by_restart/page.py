@@ -74,7 +74,7 @@ def sections(selection: Selection) -> list[Section]:
             "data in flight arrived late. Flush: the first data in flight was lost, the rest "
             "arrived. None: all other such stalls. Restarted by: the mobile with an ACK, or the "
             "server with data. Recovered: time from the beginning until all data in flight is "
-            "acknowledged. This table has no confidence intervals. " + USERS_NOTE,
+            "acknowledged. " + USERS_NOTE,
             samples=f"{count(sum(interrupted.values()))} interruptions",
             tables=[*([restart_table] if restart_table.rows else []), _preemption_table(selection)],
             open_tables=True,

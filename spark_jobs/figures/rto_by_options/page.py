@@ -58,7 +58,7 @@ def sections(selection: Selection) -> list[Section]:
         "for which each value was in effect. Dot: median. Thick line: half of the time. Thin line: "
         "four fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer "
         "expires at the next delay; far above 1, a loss remains undetected for long. Backed off: "
-        "doubled after an expiry. This section has no confidence intervals. "
+        "doubled after an expiry. "
         f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} RTO values or {MIN_USERS} users. "
         + USERS_NOTE,
         samples=f"{count(sum(row['changes'] for row in rows))} RTO values",

@@ -18,7 +18,7 @@ FIGURE = Figure(
     "hosts, which the operator cannot change. "
     f"The causes: {CAUSES}. Other "
     "users at once: the share of stalls that overlap a stall of another user, as when a radio cell "
-    "fails. This section has no confidence intervals.",
+    "fails.",
     "giscope-why",
     NUMBERS,
     by={"class": ("cause", list(STALL_COLOURS))},
