@@ -305,10 +305,10 @@ class Figure:
         table = charts.table(
             f"{self.title}, with 95 % intervals", dataset, keys, metrics, order=order, height=height
         )
-        return [[table], *self._drawn_charts(f"{name}_rows")]
+        return [[table], *self._drawn_charts(name)]
 
     def _drawn_charts(self, name: str) -> list[list[Chart]]:
-        rows = rows_dataset(self.numbers, name, self.counted)
+        rows = rows_dataset(self.numbers, f"{name}_rows", self.counted)
         found = []
         match self.drawn:
             case Shares(title, colours, by, amount):
@@ -316,9 +316,9 @@ class Figure:
                 if by:
                     samples, *_ = self.numbers.counts
                     of_bars = sum_by("series", summed, label, samples)
-                    divided = replace(rows, metrics=[of_bars])
+                    divided = replace(rows, name=f"{name}_parts", metrics=[of_bars])
                 else:
-                    divided = parts_dataset(self.numbers, name, list(colours), label)
+                    divided = parts_dataset(self.numbers, f"{name}_parts", list(colours), label)
                     divided = replace(divided, measured=self.counted)
                     [of_bars] = divided.metrics
                 drawn = f"{self.title}: {title.lower()}"

@@ -122,6 +122,13 @@ def test_series_are_networks_with_their_hours():
             assert "network || ' ' ||" in chart.dataset.sql, chart.title
 
 
+def test_every_dataset_has_a_name_of_its_own():
+    """Superset finds a dataset by its name; the charts of the first would show the second's."""
+    found = {}
+    for _, chart in CHARTS:
+        assert found.setdefault(chart.dataset.name, chart.dataset) == chart.dataset
+
+
 def test_every_chart_says_what_it_is_about():
     described = {
         chart["slice_name"]: chart["description"]

@@ -19,7 +19,7 @@ COLOURS = {
     )
 }
 STALLS = Dataset(
-    "stalls",
+    "stalls_at_once",
     f"""
 select {KEYS}, {USERS}, seconds, users_at_once,
     {label_sql("users_at_once", USERS_AT_ONCE, literal(MOST_USERS_AT_ONCE))} as at_once
