@@ -302,9 +302,9 @@ class Figure:
         order = " || ".join(["network", *places, "hours"])
         metrics = [metric.name for metric in dataset.metrics]
         height = 92 if self.in_columns else 60 if self.by else 32
-        table = charts.table(
-            f"{self.title}, with 95 % intervals", dataset, keys, metrics, order=order, height=height
-        )
+        has_intervals = any(ratio.kind != "none" for ratio in self.numbers.ratios)
+        title = f"{self.title}{', with 95 % intervals' if has_intervals else ': numbers'}"
+        table = charts.table(title, dataset, keys, metrics, order=order, height=height)
         return [[table], *self._drawn_charts(name)]
 
     def _drawn_charts(self, name: str) -> list[list[Chart]]:

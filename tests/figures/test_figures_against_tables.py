@@ -550,7 +550,7 @@ def test_stalls_are_of_the_table(pages):
     stalls = stalls.assign(seconds=seconds_of(stalls), cause=stalls["class"].str.replace("_", " "))
     duration, keys = mean_of("seconds"), ["cause", *BY_HOURS]
     agree(usual(stalls), [*BY_HOURS, "cause"], duration, pages.printed("stalls", cell=3))
-    shown = pages.chart("Causes of stalls, with", "mean", "class", *BY_HOURS)
+    shown = pages.chart("Causes of stalls: n", "mean", "class", *BY_HOURS)
     agree(stalls, keys, duration, shown)
     drawn = shares(pages.chart("Causes of stalls: s", "seconds_by_series", "class", *BY_HOURS))
     totals = stalls.groupby(BY_HOURS)["seconds"].transform("sum")
