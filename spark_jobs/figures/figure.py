@@ -293,7 +293,7 @@ class Figure:
     def charts(self) -> list[list[Chart]]:
         """The charts of the dashboard, row by row."""
         name = self.anchor.replace("-", "_")
-        dataset = self.numbers.dataset(name, *self.by)
+        dataset = replace(self.numbers.dataset(name, *self.by), measured=self.counted)
         keys = ["network", *self.by, "hours"]
         places = (
             f"format('{{:02d}}', list_position({list(values)}, \"{name}\"))"
