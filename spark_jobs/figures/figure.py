@@ -148,8 +148,9 @@ class Figure:
         self, totals: list[tuple[Hours[Row], Row]], rows: list[tuple[Hours[Row], Row]]
     ) -> NumberTable:
         """Return a table with a row for each network, hours and value of the columns `by`."""
-        shown, drawn = rows, self.drawn if isinstance(self.drawn, Shares) else Shares("", {})
-        shares = self._shares(drawn, rows)
+        shown = rows
+        divided = self.drawn if isinstance(self.drawn, Shares) and self.drawn.by else None
+        shares = self._shares(divided, rows) if divided else {}
         if self.with_totals:
             shown = [
                 item
@@ -162,7 +163,7 @@ class Figure:
                 *([hours.label] if self.by_hours else []),
                 *(row.get(name, ALL) for name in self.by),
                 *(count(row[name]) for name, (label, _) in self.numbers.counts.items() if label),
-                *([PERCENT.text(shares[hours.name].get(row[drawn.by]))] if drawn.by else []),
+                *([PERCENT.text(shares[hours.name].get(row[divided.by]))] if divided else []),
                 *row.texts,
             ]
             for hours, row in shown
@@ -172,7 +173,7 @@ class Figure:
             *(["hours"] if self.by_hours else []),
             *(heading for heading, _ in self.by.values()),
             *(label for label, _ in self.numbers.counts.values() if label),
-            *([drawn.title.lower()] if drawn.by else []),
+            *([divided.title.lower()] if divided else []),
             *self.numbers.labels,
         ]
         keys = self.by_hours + len(self.by)
