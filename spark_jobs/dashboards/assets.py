@@ -154,7 +154,9 @@ def _chart(chart: Chart) -> dict[str, Any]:
         chart.title,
         {
             "slice_name": chart.title,
-            "description": chart.description or DESCRIPTION.format(chart.dataset.measured),
+            "description": " ".join(
+                [chart.caption, chart.description or DESCRIPTION.format(chart.dataset.measured)]
+            ).strip(),
             "viz_type": chart.kind,
             "params": {"viz_type": chart.kind, **chart.form_data},
             "query_context": json.dumps(query_context(chart)),

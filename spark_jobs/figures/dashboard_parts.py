@@ -51,6 +51,7 @@ class Chart:
     one_network: the chart shows the network of a filter of its own. A chart without the networks'
     names needs it: a mean over several networks differs between peak and off-peak also because
     their shares in the samples differ.
+    caption: what the chart shows.
     description: what the chart is about, and why it may have no rows; empty: made from the
     dataset's `measured`.
     """
@@ -62,6 +63,7 @@ class Chart:
     height: int = 50
     width: int = 0
     one_network: bool = False
+    caption: str = ""
     description: str = ""
 
 

@@ -306,7 +306,8 @@ class Figure:
         has_intervals = any(ratio.kind != "none" for ratio in self.numbers.ratios)
         title = f"{self.title}{', with 95 % intervals' if has_intervals else ': numbers'}"
         table = charts.table(title, dataset, keys, metrics, order=order, height=height)
-        return [[table], *self._drawn_charts(name)]
+        rows = [[table], *self._drawn_charts(name)]
+        return [[replace(chart, caption=self.caption) for chart in row] for row in rows]
 
     def _drawn_charts(self, name: str) -> list[list[Chart]]:
         rows = rows_dataset(self.numbers, f"{name}_rows", self.counted)

@@ -137,6 +137,8 @@ def test_every_chart_says_what_it_is_about():
     }
     for _, chart in CHARTS:
         assert (chart.description or chart.dataset.measured) in described[chart.title]
+        assert described[chart.title].startswith(chart.caption)
+    assert "the access link was busy" in described["Limits of transfers: share of the time"]
     stalls = [chart for _, chart in CHARTS if chart.title.startswith("Causes of stalls: ")]
     assert {chart.dataset.measured for chart in stalls} == {"stalls"}
 
