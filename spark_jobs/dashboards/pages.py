@@ -73,13 +73,15 @@ def _dashboard(slug: str) -> Dashboard:
     rows: list[Sequence[Chart | Text]] = [[_links(slug)]]
     colours: dict[str, str] = {}
     for part in parts("figure", "dashboard"):
-        if figure := getattr(part, "FIGURE", None):
-            of_part = figure.page, figure.charts, figure.colours
+        if hasattr(part, "ROWS"):
+            found = [(part.PAGE, part.ROWS, getattr(part, "COLOURS", {}))]
         else:
-            of_part = part.PAGE, part.ROWS, getattr(part, "COLOURS", {})
-        if of_part[0] == slug:
-            rows += of_part[1]
-            colours |= of_part[2]
+            figures = getattr(part, "FIGURES", None) or [part.FIGURE]
+            found = [(figure.page, figure.charts, figure.colours) for figure in figures]
+        for on_page, charts, of_charts in found:
+            if on_page == slug:
+                rows += charts
+                colours |= of_charts
     page = Dashboard(title, slug, rows, filters, colours)
     drawn = [chart.title for chart in page.charts if chart.one_network]
     return replace(page, filters=[*filters, replace(DRAWN, charts=drawn)]) if drawn else page

@@ -1,6 +1,6 @@
 """SQL of columns, and metrics, that the dashboards' datasets of marts' rows share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spark_jobs.figures.dashboard_parts import (
     Dataset,
@@ -62,25 +62,30 @@ def rows_dataset(numbers: Numbers, name: str, measured: str) -> Dataset:
     return Dataset(
         name,
         f"""select {KEYS}, {users}, * exclude ({replaced}){dimensions}
-from {numbers.mart.name} where {numbers.where}""",
-        [ratio.metric for ratio in numbers.ratios],
+from {numbers.source or numbers.mart.name} where {numbers.where}""",
+        [ratio.metric for ratio in numbers.shares],
         measured,
     )
 
 
-def parts_dataset(numbers: Numbers, name: str, parts: Sequence[str], measured: str) -> Dataset:
+def parts_dataset(
+    numbers: Numbers, name: str, parts: Sequence[str], measured: str, by: Iterable[str] = ()
+) -> Dataset:
     """Return a dataset with a row for each row of a mart and each of some ratios, its `part`.
 
     The metric is the sum of the ratios' numerators, `amount`. The first part's rows alone have the
-    samples of the mart's row. measured: what the metric counts, in words
+    samples of the mart's row. measured: what the metric counts, in words. by: columns whose values
+    have a `series` each
     """
     users, _ = _users_of(numbers)
     labels = ", ".join(literal(numbers[part].label) for part in parts)
     sums = ", ".join(numbers[part].numerator for part in parts)
     samples = ", ".join([numbers[parts[0]].samples, *["0"] * (len(parts) - 1)])
+    more = "".join(f" || ', ' || {numbers.dimensions.get(column, column)}" for column in by)
+    keys = KEYS.replace(" as series", f"{more} as series")
     return Dataset(
         name,
-        f"""select {KEYS}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as amount,
+        f"""select {keys}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as amount,
     unnest([{samples}]) as samples
 from {numbers.mart.name} where {numbers.where}""",
         [sum_by("series", "amount", measured, "samples")],

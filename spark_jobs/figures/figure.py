@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from spark_jobs.figures import charts
+from spark_jobs.figures.curves import Curves
 from spark_jobs.figures.dashboard_parts import Chart
 from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset, sum_by
 from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
@@ -28,8 +29,6 @@ from spark_jobs.figures.page_elements import (
 )
 from spark_jobs.figures.selection import Selection
 
-ALL = "all"
-"""Text in the place of a column's value in the row of all its values."""
 PATTERNS = ("", "/", ".")
 """Patterns of bars that have the same colour."""
 
@@ -70,15 +69,18 @@ class Figure:
 
     page: address of the dashboard
     by: columns by which the rows are grouped, beside the network: by name, heading and values in
-    order
+    order (none: from the lowest)
     by_hours: whether there are rows of peak and off-peak, and not of all hours together
-    with_totals: whether there is a row of all values of the columns `by`, too
+    totals: text in the place of a value in the row of all values of the columns `by`; empty: there
+    is no such row
     in_columns: whether the table has a row for each ratio, and a column for each network
     paper: values of the paper by ratio, by the name of the column or row
     paper_places: decimals of these values
+    more: further numbers, each as a table with its caption
     counted: what the section is about, in words; the first of the numbers' counts says how many
     drawn: what the section and the dashboard draw; a function draws for the section alone
-    needs: name of a ratio; without a value of it, the section has a note instead of numbers
+    needs: name of a ratio; without a value of it, the section has a note instead of numbers. So it
+    has if it is about nothing
     hourly: names of the ratios that the dashboard also draws by local hour
     notes: what the paper says, in words
     part_heading: heading of the part of the report that begins with this section
@@ -92,12 +94,13 @@ class Figure:
     numbers: Numbers
     by: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
     by_hours: bool = False
-    with_totals: bool = False
+    totals: str = ""
     in_columns: bool = False
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     paper_places: int = 1
+    more: Mapping[str, Numbers] = field(default_factory=dict)
     counted: str = "connections"
-    drawn: Shares | Bars | Callable[[Selection], Markup] | None = None
+    drawn: Shares | Bars | Curves | Callable[[Selection], Markup] | None = None
     needs: str = ""
     hourly: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -105,8 +108,21 @@ class Figure:
 
     def sections(self, selection: Selection) -> list[Section]:
         """Return the section of the report."""
-        totals, rows = self._rows(selection), self._rows(selection, *self.by)
+        totals = self._rows(self.numbers, selection)
+        rows = self._rows(self.numbers, selection, *self.by)
+        shown = rows
+        if self.totals:
+            shown = [
+                item
+                for hours, total in totals
+                for item in [(hours, total), *((h, r) for h, r in rows if h.name == hours.name)]
+            ]
         counted, *_ = self.numbers.counts
+        table = self._columns(totals) if self.in_columns else self._table(self.numbers, shown)
+        more = [
+            replace(self._table(numbers, self._rows(numbers, selection), of_all=True), caption=name)
+            for name, numbers in self.more.items()
+        ]
         section = Section(
             anchor=self.anchor,
             title=self.title,
@@ -114,22 +130,28 @@ class Figure:
             caption=self.caption,
             hours="peak and off-peak separately" if self.by_hours else Section.hours,
             samples=f"{count(sum(row[counted] for _, row in totals))} {self.counted}",
-            figure=self._drawing(selection, rows),
-            tables=[self._columns(totals) if self.in_columns else self._table(totals, rows)],
+            figure=self._drawing(selection, rows, shown),
+            tables=[table, *more],
             open_tables=self.drawn is None,
             notes=self.notes,
             part_heading=self.part_heading,
         )
-        has_data = any(not self.needs or row[self.needs].value for _, row in totals)
+        has_data = any(row[self.needs].value if self.needs else row[counted] for _, row in totals)
         return [unless_empty(section, has_data)]
 
-    def _rows(self, selection: Selection, *by: str) -> list[tuple[Hours[Row], Row]]:
-        """Return the rows with their networks, or with the hours of these."""
+    def _rows(
+        self, numbers: Numbers, selection: Selection, *by: str
+    ) -> list[tuple[Hours[Row], Row]]:
+        """Return the rows with their networks, or with the hours of these; empty rows not."""
+        keys = ["network", *(["period"] if self.by_hours else []), *by]
+        found = [
+            row
+            for row in numbers.rows(selection, *keys)
+            if not by or any(row[name] for name in numbers.counts)
+        ]
         if self.by_hours:
-            found = self.numbers.rows(selection, "network", "period", *by)
             by_hours = split_by_hours(selection, found)
         else:
-            found = self.numbers.rows(selection, "network", *by)
             by_hours = [
                 Hours(network, "", "", "", [row for row in found if row["network"] == network.name])
                 for network in selection.networks
@@ -141,43 +163,43 @@ class Figure:
         return [
             [*values, row[name]].index(row[name])
             for name, (_, values) in self.by.items()
-            if name in row
+            if name in row and values
         ]
 
     def _table(
-        self, totals: list[tuple[Hours[Row], Row]], rows: list[tuple[Hours[Row], Row]]
+        self, numbers: Numbers, rows: list[tuple[Hours[Row], Row]], of_all: bool = False
     ) -> NumberTable:
-        """Return a table with a row for each network, hours and value of the columns `by`."""
-        shown = rows
+        """Return a table with a row for each network, hours and value of the columns `by`.
+
+        of_all: the rows are of all values of these columns.
+        """
+        by = {} if of_all else self.by
         divided = self.drawn if isinstance(self.drawn, Shares) and self.drawn.by else None
+        divided = None if of_all else divided
         shares = self._shares(divided, rows) if divided else {}
-        if self.with_totals:
-            shown = [
-                item
-                for hours, total in totals
-                for item in [(hours, total), *((h, r) for h, r in rows if h.name == hours.name)]
-            ]
         cells = [
             [
                 hours.network.name,
                 *([hours.label] if self.by_hours else []),
-                *(row.get(name, ALL) for name in self.by),
-                *(count(row[name]) for name, (label, _) in self.numbers.counts.items() if label),
+                *(_text(row.get(name, self.totals)) for name in by),
+                *(count(row[name]) for name, (label, _) in numbers.counts.items() if label),
                 *([PERCENT.text(shares[hours.name].get(row[divided.by]))] if divided else []),
                 *row.texts,
             ]
-            for hours, row in shown
+            for hours, row in rows
         ]
         headings = [
             "network",
             *(["hours"] if self.by_hours else []),
-            *(heading for heading, _ in self.by.values()),
-            *(label for label, _ in self.numbers.counts.values() if label),
+            *(heading for heading, _ in by.values()),
+            *(label for label, _ in numbers.counts.values() if label),
             *([divided.title.lower()] if divided else []),
-            *self.numbers.labels,
+            *numbers.labels,
         ]
-        keys = self.by_hours + len(self.by)
-        counted = len(headings) - 1 - keys - len(self.numbers.ratios)
+        if of_all:
+            return NumberTable(headings, cells)
+        keys = self.by_hours + len(by)
+        counted = len(headings) - 1 - keys - len(numbers.ratios)
         cells += [
             [name, *[""] * keys, *[NOT_MEASURED] * counted, *self._paper_texts(name)]
             for name in self.paper
@@ -204,20 +226,31 @@ class Figure:
         values = self.paper[name]
         return [r.unit.text(values.get(r.name), self.paper_places) for r in self.numbers.ratios]
 
-    def _drawing(self, selection: Selection, rows: list[tuple[Hours[Row], Row]]) -> Markup:
+    def _drawing(
+        self,
+        selection: Selection,
+        rows: list[tuple[Hours[Row], Row]],
+        shown: list[tuple[Hours[Row], Row]],
+    ) -> Markup:
         match self.drawn:
             case Shares(title) as drawn:
-                shown = self._shares(drawn, rows)
-                shown |= {name: dict(values) for name, values in self.paper.items()}
+                of_bars = self._shares(drawn, rows)
+                of_bars |= {name: dict(values) for name, values in self.paper.items()}
                 parts = {
-                    label: (colour, [of_bar.get(part) or 0.0 for of_bar in shown.values()])
+                    label: (colour, [of_bar.get(part) or 0.0 for of_bar in of_bars.values()])
                     for part, (label, colour) in zip(
                         drawn.colours, self.colours.items(), strict=True
                     )
                 }
-                return share_bars(list(shown), parts, title, f"{self.title}: {title.lower()}")
+                if not of_bars:
+                    return Markup()
+                return share_bars(list(of_bars), parts, title, f"{self.title}: {title.lower()}")
             case Bars() as bars:
                 return self._bars(bars, rows)
+            case Curves() as curves:
+                return curves.html(
+                    self.title, selection, self.numbers, list(self.by), shown, self.totals
+                )
             case None:
                 return Markup()
         return self.drawn(selection)
@@ -228,9 +261,11 @@ class Figure:
         """Return the shares of the parts, by hours and part; hours without a whole have none."""
         if not drawn.by:
             return {
-                hours.name: {name: row[name].value for name in drawn.colours}
+                ", ".join([hours.name, *(row[name] for name in self.by)]): {
+                    name: row[name].value for name in drawn.colours
+                }
                 for hours, row in rows
-                if all(row[name].value is not None for name in drawn.colours)
+                if any(row[name].value is not None for name in drawn.colours)
             }
         shares: dict[str, dict[str, float]] = {}
         for hours, of_hours in _grouped(rows):
@@ -245,7 +280,10 @@ class Figure:
             self._bar_trace(bars, hours, self.numbers[name], pattern, of_hours)
             for hours, of_hours in _grouped(rows)
             for pattern, name in zip(self._patterns(hours, bars), bars.ratios, strict=False)
+            if any(row[name].value is not None for row in of_hours)
         ]
+        if not traces:
+            return Markup()
         layout = {
             "xaxis": {
                 "title": {"text": bars.x_title},
@@ -306,7 +344,17 @@ class Figure:
         has_intervals = any(ratio.kind != "none" for ratio in self.numbers.ratios)
         title = f"{self.title}{', with 95 % intervals' if has_intervals else ': numbers'}"
         table = charts.table(title, dataset, keys, metrics, order=order, height=height)
-        rows = [[table], *self._drawn_charts(name)]
+        more = [
+            charts.table(
+                f"{self.title}: {caption}, with 95 % intervals",
+                found := replace(numbers.dataset(f"{name}_{n}"), measured=self.counted),
+                ["network", "hours"],
+                [metric.name for metric in found.metrics],
+                order="network || hours",
+            )
+            for n, (caption, numbers) in enumerate(self.more.items())
+        ]
+        rows = [[table], *([chart] for chart in more), *self._drawn_charts(name)]
         return [[replace(chart, caption=self.caption) for chart in row] for row in rows]
 
     def _drawn_charts(self, name: str) -> list[list[Chart]]:
@@ -320,11 +368,16 @@ class Figure:
                     of_bars = sum_by("series", summed, label, samples)
                     divided = replace(rows, name=f"{name}_parts", metrics=[of_bars])
                 else:
-                    divided = parts_dataset(self.numbers, f"{name}_parts", list(colours), label)
+                    divided = parts_dataset(
+                        self.numbers, f"{name}_parts", list(colours), label, self.by
+                    )
                     divided = replace(divided, measured=self.counted)
                     [of_bars] = divided.metrics
                 drawn = f"{self.title}: {title.lower()}"
                 found.append(charts.share_bars(drawn, divided, by or "part", of_bars.name, title))
+            case Curves() as curves:
+                values = {key: listed for key, (_, listed) in self.by.items()}
+                found += curves.charts(self.title, self.numbers, f"{name}_curves", values)
             case Bars() as bars:
                 found += [
                     charts.bars(
@@ -347,6 +400,11 @@ class Figure:
         if len(self.numbers.ratios) == 1:
             return self.title
         return f"{self.title}: {self.numbers[ratio].label}"
+
+
+def _text(value: Any) -> str:
+    """Return a value of a column as text."""
+    return value if isinstance(value, str) else count(value)
 
 
 def _grouped(rows: list[tuple[Hours[Row], Row]]) -> list[tuple[Hours[Row], list[Row]]]:

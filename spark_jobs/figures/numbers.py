@@ -71,11 +71,17 @@ class Ratio:
             ".3~p" if self.unit is PERCENT else ",.3~r",
         )
 
-    def _estimate(self, n: int) -> str:
-        """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`.
+    def sums(self, n: int) -> list[str]:
+        """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
+        parts = {
+            "numerator": self.numerator,
+            "denominator": self.denominator,
+            "samples": self.samples,
+        }
+        return [f"sum(({sql})::double) as {part}_{n}" for part, sql in parts.items()]
 
-        n: number of the ratio among those of the figure.
-        """
+    def estimate(self, n: int) -> str:
+        """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.kind == "none":
             return (
                 f"{{'value': case when {enough_sql(f'sum(samples_{n})', 'sum(users)')} "
@@ -97,10 +103,82 @@ def mean(
     return Ratio(name, label, total, weight, unit, samples, "mean")
 
 
+@dataclass(frozen=True)
+class Quantile:
+    """A value of a figure: the value below which the share `level` of the samples' weight lies.
+
+    The rows are binned samples, as of the mart distributions. The largest has no interval.
+    """
+
+    name: str
+    label: str
+    level: float
+    unit: Unit
+    kind = "quantile"
+
+    def sums(self, n: int) -> list[str]:
+        """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
+        bins = f"[samples, weight, weighted_sum, {LOWEST}, {HIGHEST}]"
+        return [
+            f"list({bins}::double[]) as bins_{n}",
+            f"sum(samples) as samples_{n}",
+            f"max({HIGHEST}) as highest_{n}",
+        ]
+
+    def estimate(self, n: int) -> str:
+        """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
+        if self.level == 1:
+            return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
+                then max(highest_{n}) end, 'low': null::double, 'high': null::double}}"""
+        return f"quantile_interval(list(bins_{n} order by network, user_group), {self.level})"
+
+
+@dataclass(frozen=True)
+class LogQuantile:
+    """A quantile, without interval, of a mart's rows binned by LOG_BINS.
+
+    weight: SQL expression of a row's weight. samples: as of a Ratio.
+    """
+
+    name: str
+    label: str
+    level: float
+    unit: Unit
+    weight: str
+    samples: str
+    kind = "none"
+
+    def sums(self, n: int) -> list[str]:
+        """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
+        return [
+            f"list([bin, {self.weight}]::double[]) filter (bin is not null) as bins_{n}",
+            f"sum(if(bin is null, 0, {self.samples})) as samples_{n}",
+        ]
+
+    def estimate(self, n: int) -> str:
+        """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
+        return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
+            then log_quantile(flatten(list(bins_{n})), {self.level}) end,
+            'low': null::double, 'high': null::double}}"""
+
+
+BINS = 50
+"""Bins per unit of the natural logarithm in the mart distributions.
+
+bin = floor(BINS * ln(value)).
+"""
+LOWEST = f"coalesce(lowest, exp(bin / {BINS}))"
+HIGHEST = f"coalesce(highest, exp((bin + 1) / {BINS}))"
+"""SQL of the smallest and the largest sample of a row; suppressed ones are the bin's edges."""
+
+
+Value = Ratio | Quantile | LogQuantile
+
+
 class Row(dict[str, Any]):
     """A row of numbers: the columns to group by, the counts, and an Estimate of each ratio."""
 
-    def __init__(self, values: dict[str, Any], ratios: Sequence[Ratio]) -> None:
+    def __init__(self, values: dict[str, Any], ratios: Sequence[Value]) -> None:
         found = {
             ratio.name: UNKNOWN if values[ratio.name] is None else Estimate(**values[ratio.name])
             for ratio in ratios
@@ -143,7 +221,7 @@ class Numbers:
     """
 
     mart: Table
-    ratios: Sequence[Ratio]
+    ratios: Sequence[Value]
     dimensions: Mapping[str, str] = field(default_factory=dict)
     where: str = "true"
     counts: Mapping[str, tuple[str, str]] = field(
@@ -154,7 +232,12 @@ class Numbers:
 
     def __getitem__(self, name: str) -> Ratio:
         """Return the ratio of this name."""
-        return next(ratio for ratio in self.ratios if ratio.name == name)
+        return next(ratio for ratio in self.shares if ratio.name == name)
+
+    @property
+    def shares(self) -> list[Ratio]:
+        """The ratios without the quantiles."""
+        return [ratio for ratio in self.ratios if isinstance(ratio, Ratio)]
 
     @property
     def labels(self) -> list[str]:
@@ -168,9 +251,9 @@ class Numbers:
         high) with the number of samples, or as a text if `text` is true.
         """
         ratios = [
-            f"estimate_text({ratio._estimate(n)}, {literal(ratio.unit.name)}, sum(samples_{n}))"
+            f"estimate_text({ratio.estimate(n)}, {literal(ratio.unit.name)}, sum(samples_{n}))"
             if text
-            else ratio._estimate(n)
+            else ratio.estimate(n)
             for n, ratio in enumerate(self.ratios)
         ]
         properties = [name for name in NETWORK_PROPERTIES if name in by and "network" in by]
@@ -204,15 +287,7 @@ class Numbers:
             grouped, users = [*grouped, f"{common_user_group(rows)} as user_group"], "1 as users"
         sums = [
             *(f'sum({sql}) as "{name}"' for name, (_, sql) in self.counts.items()),
-            *(
-                f"sum(({sql})::double) as {part}_{n}"
-                for n, ratio in enumerate(self.ratios)
-                for part, sql in (
-                    ("numerator", ratio.numerator),
-                    ("denominator", ratio.denominator),
-                    ("samples", ratio.samples),
-                )
-            ),
+            *(sql for n, ratio in enumerate(self.ratios) for sql in ratio.sums(n)),
         ]
         return f"""
             select {", ".join([*grouped, users, "max(date) as day", *sums])}
@@ -225,6 +300,18 @@ class Numbers:
         return [
             Row(row, self.ratios) for row in selection.rows(f"{self.sql(*by)} order by {order}")
         ]
+
+    def bins(self, selection: Selection, *by: str) -> list[dict[str, Any]]:
+        """Return the binned samples, summed by the columns `by`, user group and bin."""
+        keys = ", ".join(f'{self.dimensions.get(name, name)} as "{name}"' for name in by)
+        rows = f"(select * from {self.source or self.mart.name} where {self.where})"
+        return selection.rows(f"""
+            select {keys}, bin, {common_user_group(rows)} as user_group,
+                sum(samples)::bigint as samples, sum(weight) as weight,
+                sum(weighted_sum) as weighted_sum, min({LOWEST}) as lowest,
+                max({HIGHEST}) as highest
+            from {rows} group by all order by all
+        """)
 
     def dataset(self, name: str, *by: str) -> Dataset:
         """Return a dashboard's dataset of the numbers as texts, by PLACE and the columns `by`."""

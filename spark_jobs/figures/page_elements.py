@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp
 from pkgutil import get_data
 from typing import Any, TypeVar
 
-import plotly.graph_objects as go
 from markupsafe import Markup
 from plotly.utils import PlotlyJSONEncoder
 
@@ -83,15 +81,14 @@ To load it by Plotly would take half a second.
 
 
 def figure_html(
-    figure: go.Figure | dict[str, Any], label: str, height: int, width: int | None = None
+    figure: dict[str, Any], label: str, height: int, width: int | None = None
 ) -> Markup:
     """Return a figure as HTML.
 
-    figure: a Plotly figure, or a dict of its data and layout, which takes a hundredth of the time
-    to make. label: a description for readers who cannot see the figure. height, width: in px; with
-    a width, the figure has a fixed size and no room for a legend.
+    figure: data and layout, as of a Plotly figure. label: a description for readers who cannot see
+    the figure. height, width: in px; with a width, the figure has a fixed size and no room for a
+    legend.
     """
-    parts = figure if isinstance(figure, dict) else figure.to_dict()
     common = {
         "font": {"family": FONT, "size": 13, "color": TEXT},
         "height": height,
@@ -113,7 +110,7 @@ def figure_html(
         "hoverlabel": {"font": {"family": FONT}},
     }
     text = json.dumps(
-        _rounded({"data": parts["data"], "layout": parts["layout"] | common}),
+        _rounded(figure | {"layout": figure["layout"] | common}),
         cls=PlotlyJSONEncoder,
         separators=(",", ":"),
     )
@@ -187,41 +184,6 @@ def log_seconds_axis(title: str) -> dict[str, Any]:
         "showgrid": True,
         "gridcolor": GRID,
     }
-
-
-def histogram_quantile(
-    bins: Sequence[tuple[float, float]], width: float, share: float
-) -> float | None:
-    """Return the value below which `share` of a histogram's samples lie; None without samples.
-
-    bins: (lower edge, samples), sorted. width: of a bin. The function assumes that samples are
-    spread evenly within a bin.
-    """
-    total = sum(count for _, count in bins)
-    target, below = share * total, 0.0
-    for low, count in bins:
-        if count and below + count >= target:
-            return low + width * (target - below) / count
-        below += count
-    return None
-
-
-LOG_BINS = 10
-"""Bins per unit of the natural logarithm in marts of times: bin = floor(LOG_BINS * ln(time))."""
-
-
-def log_quantile(rows: Sequence[dict[str, Any]], weight: str, share: float) -> float | None:
-    """Return a quantile of a mart's rows binned by LOG_BINS; None without samples.
-
-    It is right to a few per cent. weight: the column that counts samples. share: the share of
-    samples below the quantile. Rows whose bin is null do not count.
-    """
-    counts: dict[int, float] = {}
-    for row in rows:
-        if row["bin"] is not None:
-            counts[row["bin"]] = counts.get(row["bin"], 0) + row[weight]
-    value = histogram_quantile(sorted(counts.items()), 1, share)
-    return None if value is None else exp(value / LOG_BINS)
 
 
 RowT = TypeVar("RowT", bound=Mapping[str, Any])

@@ -45,6 +45,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     mean_of_rows(users, numerators, denominators, samples): mean without interval, null as in
     mean_interval; a user may have several elements
     share_interval(parts, wholes, samples): share with its interval
+    quantile_interval(bins, level): quantile with its interval; bins: a list for each group of users
+    of lists (samples, weight, weighted sum, smallest, largest)
+    log_quantile(bins, level): quantile of lists (bin, weight), with bins by LOG_BINS
     difference_interval(user_groups, in_first, numerators, denominators, samples): ratios of sums in
     a first and a second selection, with the interval and the p of their difference. A user group
     with sums in both selections has two elements.
@@ -60,6 +63,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         ("mean_interval", _mean_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
         ("mean_of_rows", _mean_of_rows, ["UBIGINT[]", NUMBERS, NUMBERS, NUMBERS], "DOUBLE"),
         ("share_interval", _share_interval, [NUMBERS, NUMBERS, NUMBERS], INTERVAL),
+        ("quantile_interval", _quantile_interval, ["DOUBLE[][][]", "DOUBLE"], INTERVAL),
+        ("log_quantile", _log_quantile, ["DOUBLE[][]", "DOUBLE"], "DOUBLE"),
         ("difference_interval", _difference_interval, difference_lists, DIFFERENCE),
         ("limit_of_chance", _limit_of_chance, [NUMBERS], "DOUBLE"),
         ("estimate_text", _estimate_text, [INTERVAL, "VARCHAR", "DOUBLE"], "VARCHAR"),
@@ -110,6 +115,31 @@ def _share_interval(
 
     row, *sums = _elements(parts, wholes, samples)
     return _structs(share_intervals(Sums(*sums, ratio=row, ratios=len(samples))))
+
+
+def _quantile_interval(rows: pa.ChunkedArray, levels: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.statistics import UNKNOWN, Intervals, binned_quantile
+
+    found = []
+    for of_row, level in zip(rows, levels.to_pylist(), strict=True):
+        groups = of_row.values
+        lengths = groups.value_lengths().fill_null(0).to_numpy()
+        bins = groups.flatten().flatten().to_numpy().reshape(-1, 5)
+        group = np.repeat(np.arange(len(lengths)), lengths)
+        found.append(binned_quantile(bins, group, level) if len(bins) else UNKNOWN)
+    return _structs(Intervals(*np.array([[e.value, e.low, e.high] for e in found], float).T))
+
+
+def _log_quantile(rows: pa.ChunkedArray, levels: pa.ChunkedArray) -> pa.Array:
+    from spark_jobs.figures.statistics import log_quantile
+
+    return pa.array(
+        [
+            log_quantile(of_row.values.flatten().to_numpy().reshape(-1, 2), level)
+            for of_row, level in zip(rows, levels.to_pylist(), strict=True)
+        ],
+        pa.float64(),
+    )
 
 
 def _difference_interval(

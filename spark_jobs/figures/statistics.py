@@ -218,7 +218,8 @@ def share_intervals(sums: Sums) -> Intervals:
     variance = value * (1 - value)
     is_spread = variance > ROUNDING
     deviates = scipy.special.ndtri(1 - _TAIL) / t_quantile(totals.effective_groups - 1)
-    samples = np.where(is_spread & (error > 0), variance * (deviates / error) ** 2, totals.groups)
+    differ = is_spread & (error > ROUNDING)
+    samples = np.where(differ, variance * (deviates / error) ** 2, totals.groups)
     value = np.where(is_spread, value, np.round(value))
     successes, failures = value * samples, samples - value * samples
     low = scipy.special.betaincinv(successes, failures + 1, _TAIL)
@@ -281,13 +282,55 @@ def quantile(points: Points, samples: np.ndarray, level: float) -> Estimate:
     whole = np.bincount(group, weight, len(samples))
     interval = share(np.bincount(group, below, len(samples)), whole, samples)
     groups = np.count_nonzero(whole)
-    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1:
+    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1 - ROUNDING:
         return UNKNOWN
     return Estimate(
         _position_of(level, points.value, points.weight),
         _position_of(interval.low, points.lowest, points.weight),
         _position_of(interval.high, points.highest, points.weight),
     )
+
+
+def binned_quantile(bins: np.ndarray, group: np.ndarray, level: float) -> Estimate:
+    """Return the quantile of samples in bins: `quantile` of the samples' values.
+
+    It is exact if no bin has more than three samples. Else samples between the smallest and the
+    largest of a bin count as their mean, so the error is less than a bin.
+
+    bins: float64[B, 5], the number of samples, their weight, the sum of weight times value, the
+    smallest and the largest value. group: int64[B], number of the user group, from 0.
+    """
+    count, weight, weighted_sum, lowest, highest = bins.T
+    others = np.maximum(count - 2, 0)
+    other = (weighted_sum / weight * count - lowest - highest) / np.maximum(others, 1)
+    parts = [
+        Points(lowest, lowest, lowest, weight / count, group),
+        Points(highest, highest, highest, weight / count * (count > 1), group),
+        Points(np.clip(other, lowest, highest), lowest, highest, weight / count * others, group),
+    ]
+    points = Points(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return quantile(points.where(points.weight > 0), np.bincount(group, count), level)
+
+
+LOG_BINS = 10
+"""Bins per unit of the natural logarithm in marts of times: bin = floor(LOG_BINS * ln(time))."""
+
+
+def log_quantile(bins: np.ndarray, level: float) -> float | None:
+    """Return a quantile of samples in bins of LOG_BINS, right to a few per cent; None without any.
+
+    Samples are taken to be spread evenly within a bin. bins: float64[n, 2], bin and weight.
+    """
+    order = np.argsort(bins[:, 0], kind="stable")
+    numbers, weights = bins[order].T
+    numbers, first = np.unique(numbers, return_index=True)
+    weights = np.add.reduceat(weights, first) if len(first) else weights
+    end = np.cumsum(weights)
+    if not len(end) or not end[-1]:
+        return None
+    place = np.argmax((weights > 0) & (end >= level * end[-1]))
+    inside = (level * end[-1] - end[place] + weights[place]) / weights[place]
+    return float(np.exp((numbers[place] + inside) / LOG_BINS))
 
 
 def _position_of(level: float, values: np.ndarray, weights: np.ndarray) -> float:

@@ -36,8 +36,9 @@ def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
         ]
         if subsets
         else [
-            (part.__name__.split(".")[-2], getattr(part, "FIGURE", part).sections)
+            (part.__name__.split(".")[-2], shown.sections)
             for part in parts("figure", "page")
+            for shown in getattr(part, "FIGURES", [getattr(part, "FIGURE", part)])
         ]
     )
     sections = []

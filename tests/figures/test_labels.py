@@ -13,7 +13,11 @@ from spark_jobs.figures.colours import SERIES_COLOURS
 from spark_jobs.figures.fig08_bottleneck.figure import FIGURE as FIG_8
 from spark_jobs.figures.fig10_throughput_by_loss.figure import FIGURE as FIG_10
 from spark_jobs.figures.numbers import Numbers
-from spark_jobs.figures.table3_clusters.numbers import EFFECT_HEADINGS, FIGURES, OPTION_LABELS
+from spark_jobs.figures.table3_clusters.numbers import (
+    EFFECT_HEADINGS,
+    OPTION_FIGURES,
+    OPTION_LABELS,
+)
 from spark_jobs.figures.table3_clusters.numbers import NUMBERS as GOODPUTS
 from spark_jobs.figures.table3_clusters.option_effects import CONTRASTS
 from tests.helpers.report_and_dashboards import (
@@ -38,7 +42,7 @@ COUNTS = r" \(n = .*\)$"
 """Counts after the name of a cluster."""
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.anchor)
+@pytest.mark.parametrize("figure", OPTION_FIGURES, ids=lambda figure: figure.anchor)
 def test_clusters_have_the_counts_of_their_transfers(pages, figure):
     answer = pages.answer(chart_named(figure.title))
     names = [answer["cluster_flows"].str.replace(COUNTS, "", regex=True)]
@@ -63,10 +67,10 @@ LABELS = (
     ("Fig. 7. Traffic with a known", "window"), (f"{FIG_8.title}: s", "part"),
     (f"{FIG_10.title}: g", "loss"), ("Fig. 13. Mean user throughput by", "level"),
     ("Table III. Goodput by TCP options, by", "value"),
-    *((figure.title, "cluster_flows") for figure in FIGURES),
-    ("Limits of transfers: s", "part"), ("Retransmissions and RTO", "options"),
+    *((figure.title, "cluster_flows") for figure in OPTION_FIGURES),
+    ("Limits of transfers: s", "part"), ("Retransmissions by cause and", "options"),
     ("RTO by TCP options, peak", "series"), ("Causes of stalls: s", "class"),
-    ("Recovery after stalls", "interruption"), ("Recovery after stalls", "ended_by"),
+    ("Interruptions of the link", "interruption"), ("Interruptions of the link", "ended_by"),
     ("Differences beyond chance", "title"),
 )  # fmt: skip
 """Charts by the beginning of their titles, and columns whose values are on the report, too."""
@@ -74,7 +78,7 @@ COLOURED = {
     "fig08_bottleneck": ("fig08",),
     "limits_by_window": ("limits", "windows"),
     "stalls_by_class": ("stalls",),
-    "table3_clusters": tuple(figure.anchor for figure in FIGURES),
+    "table3_clusters": tuple(figure.anchor for figure in OPTION_FIGURES),
 }
 """Figures that have colours of their own, and beginnings of their sections of the report."""
 

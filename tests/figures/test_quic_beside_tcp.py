@@ -6,7 +6,7 @@ from conftest import DAY
 from spark_jobs.figures.mart_sql import mart_query
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.page_elements import Section
-from spark_jobs.figures.quic_beside_tcp.page import sections
+from spark_jobs.figures.quic_beside_tcp.figure import FIGURES
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from tests.helpers.mart_examples import connect, create_tables, input_rows
 
@@ -23,14 +23,17 @@ def sections_of(**rows: list[dict]) -> list[Section]:
         f"create table {mart('quic_beside_tcp').name} as {mart_query(mart('quic_beside_tcp'))}"
     )
     networks = [ShownNetwork("n", "AA", "gprs", "#000000")]
-    return sections(Selection(networks, DAY, DAY, connection, lambda table, days: table.name))
+    selection = Selection(networks, DAY, DAY, connection, lambda table, days: table.name)
+    return [section for figure in FIGURES for section in figure.sections(selection)]
 
 
-def test_without_quic_one_line_says_so():
-    [section] = sections_of(flows=[{"users": 10, "setup_class": "optimal", "setup_delay": 0.5}])
-    assert not section.figure
-    assert not section.tables
-    assert section.caption == "There are no QUIC connections in these networks and days."
+def test_without_quic_each_section_says_so():
+    found = sections_of(flows=[{"users": 10, "setup_class": "optimal", "setup_delay": 0.5}])
+    assert [section.anchor for section in found] == ["quic-shares", "quic-setups", "quic-times"]
+    for section in found:
+        assert not section.figure
+        assert not section.tables
+        assert section.notes == ["No data for this section in these networks and days."]
 
 
 def test_of_two_users_no_value_is_shown_and_no_figure_is_empty():
@@ -38,9 +41,9 @@ def test_of_two_users_no_value_is_shown_and_no_figure_is_empty():
     assert [section.anchor for section in found] == ["quic-shares", "quic-setups", "quic-times"]
     assert not any(section.figure for section in found)
     rows = [row for section in found for table in section.tables for row in table.rows]
-    assert ["n", "peak", "connections", "0", "2", "too few", "0"] in rows
-    assert ["n", "peak", "optimal", "\N{EN DASH}", "too few"] in rows
-    delay = ["set-up delay", "n", "peak", "QUIC", "2", *["too few"] * 3]
+    assert ["n", "peak", "connections", "0", "2", "0", "too few"] in rows
+    assert ["n", "peak", "QUIC", "2", "too few", "\N{EN DASH}"] in [row[:6] for row in rows]
+    delay = ["n", "peak", "set-up delay", "QUIC", "2", *["too few"] * 3]
     assert delay in rows
 
 
@@ -57,4 +60,7 @@ def test_users_without_the_other_protocol_count(protocol):
     [shares, setups, _] = (section.tables[0].rows for section in found)
     counts = ["10", "1"] if is_tcp else ["1", "10"]
     assert shares[0][:5] == ["n", "peak", "connections", *counts]
-    assert setups[0] == ["n", "peak", "set-ups", *counts]
+    assert [row[:4] for row in setups] == [
+        ["n", "peak", protocol, number]
+        for protocol, number in zip(("TCP", "QUIC"), counts, strict=True)
+    ]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from spark_jobs.figures.curves import bin_width, histogram
 from spark_jobs.figures.names import SHOWN_BINS
-from spark_jobs.figures.rates import bin_width, histogram
 from tests.helpers.distributions import distribution
 
 LINK = 43_900
@@ -30,7 +30,7 @@ def test_a_hundred_bins_hold_99_percent():
 def test_few_rates_of_a_user_are_in_their_bins():
     values, rows = rates(1)
     edges, shares = histogram(rows, 500)
-    expected, _ = np.histogram(values, 1000 * np.array([*edges, np.inf]))
+    expected, _ = np.histogram(values, np.array([*edges, np.inf]))
     assert shares == pytest.approx(100 * expected / len(values))
 
 
@@ -40,7 +40,7 @@ def test_the_share_above_the_links_rate_is_right_to_a_bin(samples):
     values, rows = rates(samples)
     edges, shares = histogram(rows, 200)
     assert sum(shares) == pytest.approx(100)
-    above = sum(share for edge, share in zip(edges, shares, strict=True) if edge >= LINK / 1000)
+    above = sum(share for edge, share in zip(edges, shares, strict=True) if edge >= LINK)
     assert above == pytest.approx(100 * (values >= LINK).mean(), abs=1.5)
     drawn = [edge for edge, share in zip(edges, shares, strict=True) if share > 0]
-    assert 1000 * drawn[-1] <= values.max() < 1000 * drawn[-1] + 200.001
+    assert drawn[-1] <= values.max() < drawn[-1] + 200.001

@@ -26,5 +26,5 @@ FIGURE = Figure(
     "giscope-channel",
     NUMBERS,
     by={"window": ("window", [*LABELS["window"], "unknown"])},
-    with_totals=True,
+    totals="all",
 )

@@ -7,9 +7,9 @@ from spark_jobs.figures.format import PER_1000
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import MUTED_COLOURS
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.figures.page_elements import figure_html, group_rows
+from spark_jobs.figures.page_elements import group_rows
+from spark_jobs.figures.plots import GRID, line, plots_html
 from spark_jobs.figures.selection import Selection
-from spark_jobs.figures.subplots import GRID, subplots
 
 OF_CLASSIC = "case when ecn = 'classic' then ect_packets else 0 end"
 NUMBERS = Numbers(
@@ -29,7 +29,7 @@ NUMBERS = Numbers(
     ],
     counts={"packets": ("data packets seen at Gi", "data_packets")},
 )  # fmt: skip
-ROW_PX = 240
+HOURS = list(range(24))
 SIDES = {
     "Internet side": ("internet_marks", "internet_loss"),
     "access side": ("access_marks", "access_loss"),
@@ -41,38 +41,24 @@ LINES = {"marked": MUTED_COLOURS[0], "lost": MUTED_COLOURS[1]}
 def draw(selection: Selection) -> Markup:
     """Return a row of plots for each network, with a plot for each side."""
     by_network = group_rows(NUMBERS.rows(selection, "network", "hour"), "network")
-    rows = {network: of_network for (network,), of_network in by_network.items()}
-    if not rows:
-        return Markup()
-    plots = subplots(
-        [[f"{name}, {side}" for side in SIDES] for name in rows], (0.1, 0.3 / len(rows))
-    )
-    data = []
-    for k, of_network in enumerate(rows.values()):
-        for n, measures in enumerate(SIDES.values()):
+    traces = []
+    for row, of_network in enumerate(by_network.values()):
+        by_hour = {values["hour"]: values for values in of_network}
+        for column, measures in enumerate(SIDES.values()):
             for (label, colour), measure in zip(LINES.items(), measures, strict=True):
-                values = {row["hour"]: row[measure].value for row in of_network}
-                known = [values.get(hour) for hour in range(24)]
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "lines+markers",
-                        "name": label,
-                        "legendgroup": label,
-                        "showlegend": k == n == 0,
-                        "x": list(range(24)),
-                        "y": [None if value is None else 100 * value for value in known],
-                        "line": {"color": colour},
-                        "hovertemplate": "%{x} h: %{y:.2f} %<extra>" + label + "</extra>",
-                        **plots.axes(k, n),
-                    }
-                )
-            x = {"title": {"text": "Local hour [h]"}, "range": [-0.5, 23.5], "gridcolor": GRID}
-            y = {"title": {"text": "Packets [%]"}, "rangemode": "tozero", "gridcolor": GRID}
-            plots.set_axes(k, n, x, y)
-    figure = {"data": data, "layout": plots.layout}
-    return figure_html(
-        figure, "Marked and lost packets by network, side and local hour", ROW_PX * len(rows) + 120
+                shares = [by_hour[h][measure].value if h in by_hour else None for h in HOURS]
+                percent = [None if share is None else 100 * share for share in shares]
+                hover = "%{x} h: %{y:.2f} %"
+                drawn = line(label, colour, HOURS, percent, hover, mode="lines+markers")
+                traces.append((row, column, drawn))
+    return plots_html(
+        [[f"{name}, {side}" for side in SIDES] for (name,) in by_network],
+        traces,
+        {"title": {"text": "Local hour [h]"}, "range": [-0.5, 23.5], **GRID},
+        [{"title": {"text": "Packets [%]"}, "rangemode": "tozero", **GRID}] * 2,
+        "Marked and lost packets by network, side and local hour",
+        184,
+        gap=0.1,
     )
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import plotly.graph_objects as go
-
 from spark_jobs.figures.dashboard_parts import literal
 from spark_jobs.figures.fig05_setup_tree.numbers import NUMBERS, TREE, Node
 from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
@@ -72,13 +70,15 @@ def sections(selection: Selection) -> list[Section]:
     placed, bottom = _place(tree, 0, 0.0, height)
     drawing = Drawing([], [], [])
     _draw(drawing, placed, height, selection, numbers)
-    figure = go.Figure(drawing.lines)
-    figure.update_layout(shapes=drawing.boxes, annotations=drawing.texts)
     width = 4 * BOX_W + 3 * GAP_X + 16
-    figure.update_xaxes(visible=False, range=[-4, width - 4], fixedrange=True)
-    figure.update_yaxes(visible=False, range=[bottom, -4], fixedrange=True)
+    layout = {
+        "shapes": drawing.boxes,
+        "annotations": drawing.texts,
+        "xaxis": {"visible": False, "range": [-4, width - 4], "fixedrange": True},
+        "yaxis": {"visible": False, "range": [bottom, -4], "fixedrange": True},
+    }
     html = figure_html(
-        figure,
+        {"data": drawing.lines, "layout": layout},
         "The set-up classification tree with the share, mean set-up delay and "
         "background of each node by network",
         int(bottom) + 12,
@@ -110,12 +110,9 @@ def sections(selection: Selection) -> list[Section]:
 
 @dataclass
 class Drawing:
-    """Elements of the drawing, collected before Plotly gets them.
+    """Elements of the drawing."""
 
-    Plotly copies all elements of a figure each time one is added.
-    """
-
-    lines: list[go.Scatter]
+    lines: list[dict]
     boxes: list[dict]
     texts: list[dict]
 
@@ -197,14 +194,15 @@ def _draw(
     for child in placed.children:
         bend = left + BOX_W + GAP_X / 2
         drawing.lines.append(
-            go.Scatter(
-                x=[left + BOX_W, bend, bend, bend + GAP_X / 2],
-                y=[placed.middle, placed.middle, child.middle, child.middle],
-                mode="lines",
-                line={"color": "#999999", "width": 1.2},
-                showlegend=False,
-                hoverinfo="skip",
-            )
+            {
+                "type": "scatter",
+                "x": [left + BOX_W, bend, bend, bend + GAP_X / 2],
+                "y": [placed.middle, placed.middle, child.middle, child.middle],
+                "mode": "lines",
+                "line": {"color": "#999999", "width": 1.2},
+                "showlegend": False,
+                "hoverinfo": "skip",
+            }
         )
         _draw(drawing, child, height, selection, numbers)
     drawing.boxes.append(

@@ -1,8 +1,10 @@
 """Fig. 7: the channel rate, its peaks, and the number of time slots in use."""
 
-import numpy as np
-import plotly.graph_objects as go
+from typing import Any
 
+import numpy as np
+
+from spark_jobs.figures.curves import RESOLUTION, bin_width, distribution, histogram
 from spark_jobs.figures.fig07_channel_rate.slot_peaks import (
     SlotPeaks,
     rate_peaks,
@@ -11,6 +13,7 @@ from spark_jobs.figures.fig07_channel_rate.slot_peaks import (
 )
 from spark_jobs.figures.format import KBITS, PERCENT, count
 from spark_jobs.figures.names import PERIODS
+from spark_jobs.figures.numbers import BINS
 from spark_jobs.figures.page_elements import (
     NumberTable,
     Section,
@@ -18,8 +21,8 @@ from spark_jobs.figures.page_elements import (
     group_rows,
     share_bars,
 )
-from spark_jobs.figures.rates import RESOLUTION, bin_rate, bin_width, histogram, step_line
-from spark_jobs.figures.samples import BINS, are_enough, column, distributions, quantile, share
+from spark_jobs.figures.plots import line
+from spark_jobs.figures.samples import are_enough, column, quantile, share
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import UNKNOWN, Estimate
 
@@ -31,6 +34,7 @@ PAPER = (
 SLOTTED = ("gprs", "edge")
 """Access technologies whose channel consists of time slots."""
 MAX_SLOTS = 8
+RATES = distribution("measure = 'channel_rate'", KBITS, (0.1, 0.5, 0.9))
 SHADES = ("#e4e4e4", "#cccccc", "#b2b2b2", "#969696", "#787878", "#5a5a5a", "#3c3c3c", "#1e1e1e")
 """Greys of one, two, ... slots; hues stand for networks."""
 
@@ -51,7 +55,7 @@ def sections(selection: Selection) -> list[Section]:
         for n in selection.networks
         if (n.name,) in by_network
     }
-    samples = distributions(selection, "channel_rate")
+    samples = RATES.bins(selection, "network", "period")
     return [
         _histogram(selection, rows, peaks, samples),
         _dimensioning(selection, samples, peaks),
@@ -77,7 +81,7 @@ def _samples_by_peak(peaks: SlotPeaks, samples: list[dict]) -> list[list[dict]]:
 
 def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     return (
-        np.array([bin_rate(row["bin"]) for row in rows]),
+        np.array([np.exp((row["bin"] + 0.5) / 100) for row in rows]),
         np.array([row["seconds"] for row in rows]),
     )
 
@@ -85,7 +89,9 @@ def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
 def _histogram(
     selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks], samples: list[dict]
 ) -> Section:
-    figure, table, peak_table = go.Figure(), [], []
+    traces: list[dict[str, Any]] = []
+    arrows: list[dict[str, Any]] = []
+    table, peak_table = [], []
     by_network = group_rows(rows, "network")
     width = bin_width(samples)
     for network in selection.networks:
@@ -105,8 +111,10 @@ def _histogram(
         )
         if not are_enough(network_samples):
             continue
-        x, y = histogram(network_samples, width)
-        figure.add_trace(step_line(x, y, network.name, network.colour))
+        edges, y = histogram(network_samples, width)
+        x = [edge / 1000 for edge in edges]
+        hover = "%{x:.1f} kbit/s: %{y:.1f} %"
+        traces.append(line(network.name, network.colour, x, y, hover, line={"shape": "hv"}))
         by_peak = (
             _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
         )
@@ -127,23 +135,27 @@ def _histogram(
             )
             if not are_enough(peak_samples):
                 continue
-            figure.add_annotation(
-                x=rate / 1000,
-                y=max(y[min(int(rate / width), len(y) - 1)], 0),
-                text=name,
-                font={"color": network.colour, "size": 11},
-                arrowcolor=network.colour,
-                arrowhead=2,
-                ax=0,
-                ay=-24,
-                bgcolor="rgba(255, 255, 255, 0.8)",
-            )
-    figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
-    figure.update_yaxes(
-        title_text=f"Share of measured time per {width / 1000:g} kbit/s",
-        ticksuffix=" %",
-        rangemode="tozero",
-    )
+            arrow = {
+                "x": rate / 1000,
+                "y": max(y[min(int(rate / width), len(y) - 1)], 0),
+                "text": name,
+                "font": {"color": network.colour, "size": 11},
+                "arrowcolor": network.colour,
+                "arrowhead": 2,
+                "ax": 0,
+                "ay": -24,
+                "bgcolor": "rgba(255, 255, 255, 0.8)",
+            }
+            arrows.append(arrow)
+    layout = {
+        "annotations": arrows,
+        "xaxis": {"title": {"text": "Available channel rate [kbit/s]"}, "rangemode": "tozero"},
+        "yaxis": {
+            "title": {"text": f"Share of measured time per {width / 1000:g} kbit/s"},
+            "ticksuffix": " %",
+            "rangemode": "tozero",
+        },
+    }
     return Section(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
@@ -155,7 +167,9 @@ def _histogram(
         "slot. Shares and quantiles are of measured time: a period counts with its duration. "
         + RESOLUTION,
         samples=f"{count(sum(row['periods'] for row in rows))} periods",
-        figure=figure_html(figure, "Histograms of the channel rate by network", 420),
+        figure=figure_html(
+            {"data": traces, "layout": layout}, "Histograms of the channel rate by network", 420
+        ),
         tables=[
             NumberTable(
                 ["network", "peak", "rate at the peak", "median rate", "share of time", "periods"],

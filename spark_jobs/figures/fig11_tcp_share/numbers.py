@@ -14,21 +14,17 @@ def _between(low: int, high: int) -> str:
     return f"if({SIXTIETHS} between {low} and {high - 1}, flows, 0)"
 
 
-THIRDS = Numbers(
+NUMBERS = Numbers(
     mart("fig11_tcp_share"),
     [
         Ratio("first", "below 1/3", _between(0, 20)),
         Ratio("second", "1/3 to 2/3", _between(20, 40)),
         Ratio("third", "2/3 to below 1", _between(40, 60)),
-        Ratio("single", "1: single", _between(60, 61)),
+        Ratio(f"bar_{TWENTIETHS}", "1: single", _between(60, 61)),
+        *(
+            Ratio(f"bar_{n}", f"{n / TWENTIETHS:.2f} to below {(n + 1) / TWENTIETHS:.2f}",
+                  _between(3 * n, 3 * n + 3))
+            for n in range(TWENTIETHS)
+        ),
     ],
-)
-BARS = Numbers(
-    mart("fig11_tcp_share"),
-    [
-        Ratio(f"bar_{n}", f"{n / TWENTIETHS:.2f} to below {(n + 1) / TWENTIETHS:.2f}",
-              _between(3 * n, 3 * n + 3))
-        for n in range(TWENTIETHS)
-    ]
-    + [Ratio(f"bar_{TWENTIETHS}", "1: single", _between(60, 61))],
 )  # fmt: skip

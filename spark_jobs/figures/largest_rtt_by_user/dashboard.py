@@ -11,7 +11,7 @@ LARGEST_RTTS = Dataset(
     f"""
 select {KEYS}, {USERS}, links,
     unnest({list(LONG_RTT_S)}) as above,
-    unnest([{", ".join(ratio.numerator for ratio in BY_HOUR.ratios)}]) as longer
+    unnest([{", ".join(ratio.numerator for ratio in BY_HOUR.shares)}]) as longer
 from largest_rtt_by_user
 """,
     [

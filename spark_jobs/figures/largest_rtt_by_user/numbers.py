@@ -2,6 +2,8 @@
 
 from math import log
 
+from spark_jobs.figures.curves import distribution
+from spark_jobs.figures.format import SECONDS
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, Ratio
 
@@ -41,13 +43,14 @@ BY_QUEUE = Numbers(
     ],
     counts=USERS,
 )  # fmt: skip
-BY_PERIOD = Numbers(
-    mart("distributions"),
-    [
+BY_PERIOD = distribution(
+    "measure = 'rtt_max'",
+    SECONDS,
+    (0.5, 0.9, 1),
+    "users and hours",
+    more=[
         Ratio(f"above_{limit}", f"above {limit} s", f"if(bin >= {5 * edge}, samples, 0)",
               "samples", samples="samples")
         for limit, edge in EDGES.items()
     ],
-    where="measure = 'rtt_max'",
-    counts={"links": ("users and hours", "samples")},
 )  # fmt: skip

@@ -37,6 +37,8 @@ MSS_CLASS = (
     "else 'large' end"
 )
 MSS_COLOURS = dict(zip(("small", "medium", "large"), MUTED_COLOURS, strict=False))
+PARALLEL = ("one connection", "parallel connections")
+"""Whether the user has other connections at the same time."""
 WINDOWS = Numbers(
     mart("limits_by_window"),
     [
@@ -45,7 +47,10 @@ WINDOWS = Numbers(
         Ratio("receiver", "time limited by the window", "limited_receiver", TIME,
               samples="user_throughput_flows", kind="none"),
     ],
-    {"mss_class": MSS_CLASS, "has_parallel": "parallel > 1"},
+    {
+        "mss_class": MSS_CLASS,
+        "connections": f"if(parallel = 1, '{PARALLEL[0]}', '{PARALLEL[1]}')",
+    },
     where="mss is not null and window_segments is not null and parallel is not null",
     counts={"flows": ("connections above 100 KiB", "user_throughput_flows")},
 )  # fmt: skip

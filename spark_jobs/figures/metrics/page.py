@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
 from markupsafe import Markup
 
 from spark_jobs.figures.metrics.compare import (
@@ -22,8 +21,8 @@ from spark_jobs.figures.metrics.compare import (
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.names import access_name, paler
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
+from spark_jobs.figures.plots import Trace, line, plots_html
 from spark_jobs.figures.selection import Selection, ShownNetwork
-from spark_jobs.figures.subplots import subplots
 
 ROWS = 5
 """Number of metrics in one figure, so that it fits on a sheet of paper."""
@@ -148,13 +147,15 @@ def _forest(
     selection: Selection, results: list[Comparison], first: Subset, second: Subset
 ) -> Markup:
     """Return a forest plot of the differences with intervals, in % of the second subset's value."""
-    figure = go.Figure()
     titles = [shown.title for shown in SHOWN_METRICS.values()]
     networks = [
         n
         for n in selection.networks
         if any(c.network is n and _percent_difference(c) for c in results)
     ]
+    if not networks:
+        return Markup()
+    traces: list[Trace] = []
     for place, network in enumerate(networks):
         shown = [
             (c, *percent)
@@ -162,47 +163,51 @@ def _forest(
             if c.network is network and (percent := _percent_difference(c))
         ]
         shift = (place - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2)
-        figure.add_trace(
-            go.Scatter(
-                x=[estimate for _, estimate, _ in shown],
-                y=[titles.index(SHOWN_METRICS[c.metric].title) + shift for c, _, _ in shown],
-                mode="markers",
-                name=network.name,
-                showlegend=True,
-                marker={
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [estimate for _, estimate, _ in shown],
+                "y": [titles.index(SHOWN_METRICS[c.metric].title) + shift for c, _, _ in shown],
+                "mode": "markers",
+                "name": network.name,
+                "showlegend": True,
+                "marker": {
                     "color": network.colour,
                     "size": 9,
                     "symbol": ["circle" if c.significant else "circle-open" for c, _, _ in shown],
                 },
-                error_x={
+                "error_x": {
                     "array": [reach for _, _, reach in shown],
                     "color": network.colour,
                     "thickness": 1.4,
                     "width": 0,
                 },
-                text=[f"{SHOWN_METRICS[c.metric].title}: {c.sentence}" for c, _, _ in shown],
-                hovertemplate="%{text}<extra>" + network.name + "</extra>",
-            )
+                "text": [f"{SHOWN_METRICS[c.metric].title}: {c.sentence}" for c, _, _ in shown],
+                "hovertemplate": "%{text}<extra>" + network.name + "</extra>",
+            }
         )
-    if not networks:
-        return Markup()
-    widest = max((abs(x) for trace in figure.data for x in trace.x), default=10.0)
+    widest = max((abs(x) for trace in traces for x in trace["x"]), default=10.0)
     reach = min(max(1.6 * widest, 10.0), 200.0)
-    figure.add_vline(x=0, line={"color": "#777777", "width": 1})
-    figure.update_xaxes(
-        title_text=f"{_title(first)} minus {second.name}, in % of the value {second.name}",
-        ticksuffix=" %",
-        range=[-reach, reach],
-        zeroline=False,
-    )
-    figure.update_yaxes(
-        tickvals=list(range(len(titles))),
-        ticktext=titles,
-        range=[len(titles) - 0.5, -0.5],
-        showgrid=True,
-    )
+    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "y domain"}
+    layout = {
+        "shapes": [zero | {"line": {"color": "#777777", "width": 1}}],
+        "xaxis": {
+            "title": {
+                "text": f"{_title(first)} minus {second.name}, in % of the value {second.name}"
+            },
+            "ticksuffix": " %",
+            "range": [-reach, reach],
+            "zeroline": False,
+        },
+        "yaxis": {
+            "tickvals": list(range(len(titles))),
+            "ticktext": titles,
+            "range": [len(titles) - 0.5, -0.5],
+            "showgrid": True,
+        },
+    }
     return figure_html(
-        figure,
+        {"data": traces, "layout": layout},
         f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "
         "chance",
         120 + 40 * len(titles),
@@ -248,50 +253,34 @@ def _trend(
     hourly: Values,
 ) -> Markup:
     """Return plots of some metrics; a day without a value is a gap."""
-    plots = subplots(
-        [(SHOWN_METRICS[m].axis_title, "by local hour") for m in metrics],
-        (0.08, 0.35 / len(metrics)),
-        (0.6, 0.4),
-    )
-    traces: list[dict[str, Any]] = []
+    traces: list[tuple[int, int, Trace]] = []
     for row, metric in enumerate(metrics):
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
             by_day = {day: value for time, day, value in daily[metric] if time == period}
-            traces.append(
-                {
-                    "type": "scatter",
-                    "x": days,
-                    "y": [by_day.get(day) for day in days],
-                    "mode": "lines+markers",
-                    "name": name,
-                    "legendgroup": name,
-                    "showlegend": row == 0,
-                    "marker": {"size": 4},
-                    "line": {"color": network.colour, "dash": dash, "width": 1.8},
-                    **plots.axes(row, 0),
-                }
-            )
-        values = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
-        traces.append(
-            {
-                "type": "heatmap",
-                "x": days,
-                "y": list(range(24)),
-                "z": [[values.get((hour, day)) for day in days] for hour in range(24)],
-                "colorscale": [[0, paler(network.colour, 0.9)], [1, network.colour]],
-                "showscale": False,
-                "hovertemplate": "%{x}, %{y} h: %{z:.3g} "
-                + SHOWN_METRICS[metric].unit.name
-                + "<extra></extra>",
-                **plots.axes(row, 1),
-            }
-        )
-        date_axis = {"type": "date", "tickformat": "%d %b"}
-        hour_axis = {"tickvals": [0, 6, 12, 18], "ticktext": ["0 h", "6 h", "12 h", "18 h"]}
-        plots.set_axes(row, 0, date_axis, {"rangemode": "tozero"})
-        plots.set_axes(row, 1, date_axis, hour_axis)
-    return figure_html(
-        {"data": traces, "layout": plots.layout},
+            values = [by_day.get(day) for day in days]
+            drawn = line(name, network.colour, days, values, "%{x}: %{y:.3g}", dash)
+            traces.append((row, 0, drawn | {"mode": "lines+markers", "marker": {"size": 4}}))
+        values_at = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
+        heat_map = {
+            "type": "heatmap",
+            "x": days,
+            "y": list(range(24)),
+            "z": [[values_at.get((hour, day)) for day in days] for hour in range(24)],
+            "colorscale": [[0, paler(network.colour, 0.9)], [1, network.colour]],
+            "showscale": False,
+            "hovertemplate": "%{x}, %{y} h: %{z:.3g} "
+            + SHOWN_METRICS[metric].unit.name
+            + "<extra></extra>",
+        }
+        traces.append((row, 1, heat_map))
+    hour_axis = {"tickvals": [0, 6, 12, 18], "ticktext": ["0 h", "6 h", "12 h", "18 h"]}
+    return plots_html(
+        [[SHOWN_METRICS[m].axis_title, "by local hour"] for m in metrics],
+        traces,
+        {"type": "date", "tickformat": "%d %b"},
+        [{"rangemode": "tozero"}, hour_axis],
         f"Metrics of {network.name} by day and by hour",
-        80 + 170 * len(metrics),
+        120,
+        gap=0.08,
+        widths=(0.6, 0.4),
     )

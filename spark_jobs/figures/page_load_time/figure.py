@@ -33,7 +33,7 @@ FIGURE = Figure(
     NUMBERS,
     by={"parallel_connections": ("connections at once", list(PARALLEL.values()))},
     by_hours=True,
-    with_totals=True,
+    totals="all",
     counted="pages",
     drawn=Bars(
         "parallel_connections",

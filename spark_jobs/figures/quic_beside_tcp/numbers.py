@@ -1,57 +1,54 @@
 """QUIC's shares of connections and volume; set-ups, RTTs and spin bits of either protocol."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from schemas import SPINS
-from spark_jobs.figures.dashboard_parts import literal
+from spark_jobs.figures.curves import distribution
+from spark_jobs.figures.dashboard_parts import label_sql, literal
 from spark_jobs.figures.format import MILLISECONDS
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import with_spaces
-from spark_jobs.figures.numbers import Numbers, Ratio, mean
+from spark_jobs.figures.numbers import Numbers, Ratio
 
 PROTOCOLS = ("TCP", "QUIC")
 PARTIAL = "partial"
 """The `protocol` of QUIC connections whose beginning was not seen: they count in no share."""
+MART = mart("quic_beside_tcp")
+DOWN = "IP bytes to the mobile [kB]"
 QUANTITIES = {
-    "connections": ("connections", "flows"),
-    "packets": ("packets", "packets_up + packets_down"),
-    "down": ("IP bytes to the mobile", "ip_bytes_down"),
-    "up": ("IP bytes from the mobile", "ip_bytes_up"),
+    "connections": "flows",
+    "packets": "packets_up + packets_down",
+    DOWN: "ip_bytes_down / 1000",
+    "IP bytes from the mobile [kB]": "ip_bytes_up / 1000",
 }
-"""Label and SQL of what is counted of either protocol."""
+"""SQL of what is counted of either protocol, by label."""
+QUANTITY = f"""(
+    select *, unnest([{", ".join(map(literal, QUANTITIES))}]) as quantity,
+        unnest([{", ".join(f"({sql})::double" for sql in QUANTITIES.values())}]) as amount
+    from {MART.name} where measure = 'connection'
+)"""
+"""SQL of a row for each row of the mart and each quantity, of which `amount` is the number."""
+OF_BOTH = f"protocol in {PROTOCOLS}"
 
 
-def _of_protocol(protocol: str, sql: str) -> str:
-    return f"if(protocol = '{protocol}', {sql}, 0)"
-
-
-def _is_in(protocols: Sequence[str]) -> str:
-    return f"protocol in ({', '.join(map(literal, protocols))})"
-
-
-def _of_both(sql: str) -> str:
-    return f"if({_is_in(PROTOCOLS)}, {sql}, 0)"
+def _amount_of(protocol: str) -> str:
+    return f"if(protocol = '{protocol}', amount, 0)"
 
 
 SHARES = Numbers(
-    mart("quic_beside_tcp"),
+    MART,
     [
-        Ratio(f"share_of_{name}", f"QUIC's share of {label}", _of_protocol("QUIC", sql),
-              _of_both(sql), samples=_of_both("flows"))
-        for name, (label, sql) in QUANTITIES.items()
+        Ratio("share", "QUIC's share", _amount_of("QUIC"), f"if({OF_BOTH}, amount, 0)",
+              samples=f"if({OF_BOTH}, flows, 0)")
     ],
-    where="measure = 'connection'",
     counts={
-        f"{name}_of_{protocol}": (f"{protocol}: {label}", _of_protocol(protocol, sql))
-        for name, (label, sql) in QUANTITIES.items()
-        for protocol in (*PROTOCOLS, PARTIAL)
+        "connections": ("", f"if(quantity = 'connections' and {OF_BOTH}, flows, 0)"),
+        "TCP": ("TCP", _amount_of("TCP")),
+        "QUIC": ("QUIC", _amount_of("QUIC")),
+        PARTIAL: ("partial QUIC", _amount_of(PARTIAL)),
     },
+    source=QUANTITY,
 )  # fmt: skip
-
-
-SETUP = "measure = 'connection' and category is not null"
-"""Condition on the mart's rows: connections whose set-up has a category."""
 
 
 class SetupClass(NamedTuple):
@@ -73,47 +70,42 @@ SETUP_CLASSES = {
     "serious_problem": SetupClass("serious problem", "#c4573e"),
 }
 """The categories of either protocol, from the best to the worst."""
-TIMES = {
+TIME_LABELS = {
     "setup_delay": "set-up delay",
     "rtt_access": "RTT on the access side",
     "rtt_internet": "RTT on the Internet side",
+    "spin_rtt": "RTT by the spin bit",
 }
-"""Labels of the times that either protocol has."""
-SPIN_RTT = "RTT by the spin bit"
+"""Labels of the times; TCP lacks the last."""
+TIMES = distribution(
+    "bin is not null",
+    MILLISECONDS,
+    (0.5, 0.9),
+    dimensions={"time": label_sql("measure", TIME_LABELS)},
+    table=MART,
+    source=f"""(
+        select *, flows as samples, flows::double as weight, value_sum as weighted_sum
+        from {MART.name}
+    )""",
+)
 SPIN_LABELS = {name: with_spaces(name) for name in SPINS}
 """Labels of what spin bits do."""
-
-
-def _share_of_setups(name: str, of: SetupClass) -> Ratio:
-    setups = f"if({SETUP} and {_is_in(of.protocols)}, flows, 0)"
-    return Ratio(name, of.label, f"if(category = '{name}', {setups}, 0)", setups, samples=setups)
-
-
-def _mean(measure: str, label: str) -> Ratio:
-    count = f"if(measure = '{measure}', flows, 0)"
-    return mean(
-        f"mean_{measure}", f"mean {label}", f"if(measure = '{measure}', value_sum, 0)",
-        MILLISECONDS, count, count,
-    )  # fmt: skip
-
-
-SETUP_SHARES = [_share_of_setups(name, of) for name, of in SETUP_CLASSES.items()]
-MEANS = [_mean(name, label) for name, label in (*TIMES.items(), ("spin_rtt", SPIN_RTT))]
-SPIN_BITS = [
-    Ratio(
-        name, f"spin bit: {label}", f"if(measure = 'spin' and category = '{name}', flows, 0)",
-        "if(measure = 'spin', flows, 0)", samples="if(measure = 'spin', flows, 0)",
-    )
-    for name, label in SPIN_LABELS.items()
-]  # fmt: skip
-NUMBERS = Numbers(
-    mart("quic_beside_tcp"),
-    [*SETUP_SHARES, *MEANS, *SPIN_BITS],
-    where=_is_in(PROTOCOLS),
-    counts={
-        "flows": ("connections", "if(measure = 'connection', flows, 0)"),
-        "setups": ("set-ups", f"if({SETUP}, flows, 0)"),
-        "spin_bits": ("spin bits", "if(measure = 'spin', flows, 0)"),
-    },
+SETUPS = Numbers(
+    MART,
+    [
+        Ratio(name, of.label, f"if(category = '{name}', {setups}, 0)", setups, samples=setups)
+        for name, of in SETUP_CLASSES.items()
+        for setups in [f"if(list_contains({list(of.protocols)}, protocol), flows, 0)"]
+    ],
+    where=f"measure = 'connection' and category is not null and {OF_BOTH}",
+    counts={"setups": ("set-ups", "flows")},
+)  # fmt: skip
+SPIN_BITS = Numbers(
+    MART,
+    [
+        Ratio(name, label, f"if(category = '{name}', flows, 0)")
+        for name, label in SPIN_LABELS.items()
+    ],
+    where="measure = 'spin'",
+    counts={"spin_bits": ("connections", "flows")},
 )
-"""Numbers by protocol. What a protocol lacks has no samples."""

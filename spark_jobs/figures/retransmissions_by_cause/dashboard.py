@@ -1,10 +1,10 @@
-"""Servers' retransmissions by cause, and by TCP options."""
+"""Servers' retransmissions by cause."""
 
-from spark_jobs.figures.charts import bars, table
+from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
 from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS
 from spark_jobs.figures.names import MUTED_COLOURS, paler
-from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, BY_PAIR, CAUSE_LABELS
+from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, CAUSE_LABELS
 
 PAGE = "giscope-why"
 COLOURS = {
@@ -12,9 +12,9 @@ COLOURS = {
     for label, colour in zip(CAUSE_LABELS.values(), MUTED_COLOURS, strict=True)
     for spurious in ("", ", spurious")
 }
-BY_CAUSE = ALL.ratios[1:]
+BY_CAUSE = ALL.shares[1:]
 RETRANSMISSIONS = Dataset(
-    "retransmissions",
+    "causes_of_retransmissions",
     f"""
 select {KEYS}, {USER_GROUPS}, data_packets,
     unnest({[ratio.label for ratio in BY_CAUSE]}) as cause,
@@ -35,12 +35,5 @@ ROWS = [
     [
         bars("Retransmissions by cause; dark: spurious", RETRANSMISSIONS, "series", "share",
              "cause", stacked=True, horizontal=True, y_title="Share of data packets"),
-    ],
-    [
-        table("Retransmissions and RTO expiries by TCP options, with 95 % intervals",
-              BY_PAIR.dataset("retransmissions_by_options", "options"),
-              ["network", "options", "hours"],
-              [*(ratio.name for ratio in BY_PAIR.ratios), "data_packets"],
-              order="network || options || hours", height=50),
     ],
 ]  # fmt: skip

@@ -43,7 +43,7 @@ def _of_packets(name: str, label: str, part: str) -> Ratio:
     return Ratio(name, label, part, "data_packets", samples="data_packets")
 
 
-BY_PAIR = Numbers(
+NUMBERS = Numbers(
     mart("retransmissions_by_cause"),
     [
         _of_packets("data", "data-driven", _sum(DATA_CAUSES)),
@@ -89,8 +89,8 @@ KINDS = Numbers(
         for spurious in [_sum(causes, "_spurious")]
     ],
     {"options": PAIR},
-    where=BY_PAIR.where,
-    counts=BY_PAIR.counts,
+    where=NUMBERS.where,
+    counts=NUMBERS.counts,
 )  # fmt: skip
 """The same retransmissions as the parts of bars."""
 ALL = Numbers(
@@ -106,6 +106,6 @@ ALL = Numbers(
             )
         ),
     ],
-    counts=BY_PAIR.counts,
+    counts=NUMBERS.counts,
 )
 """All retransmissions, and those by each cause."""

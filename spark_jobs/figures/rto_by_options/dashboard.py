@@ -7,7 +7,7 @@ from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline
 from spark_jobs.figures.dashboard_sql import NETWORK, USERS, share_of_series
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.option_pairs import PAIR, PAIR_COLOURS
-from spark_jobs.figures.rto_by_options.numbers import RTOS
+from spark_jobs.figures.rto_by_options.figure import NUMBERS
 
 PAGE = "giscope-why"
 COLOURS = PAIR_COLOURS
@@ -21,7 +21,7 @@ RTO_DISTRIBUTION = Dataset(
         f"""(select {NETWORK}, hour, {HOURS_SQL} as hours, {PAIR} as series,
         {USERS}, seconds, changes,
         exp(least(bin, floor(10 * ln({MAX_DRAWN_RTO_S})) - 1) / 10) as low
-    from rto_by_options where {RTOS} and not backed_off)""",
+    from rto_by_options where {NUMBERS.where} and measure = 'rto' and not backed_off)""",
         "low",
         "(exp(0.1) - 1) * low",
         "rto",

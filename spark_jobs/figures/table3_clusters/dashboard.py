@@ -14,16 +14,16 @@ from spark_jobs.figures.table3_clusters.numbers import (
     EFFECTS_CAPTION,
     EFFECTS_SQL,
     EFFECTS_TITLE,
-    FIGURES,
     GOODPUT,
     LABELS,
     NUMBERS,
     OPTION_COLOURS,
+    OPTION_FIGURES,
     OPTION_LABELS,
     OPTIONS,
     OTHER_MSS,
     TABLE_ROWS,
-    Figure,
+    OptionFigure,
 )
 
 PAGE = "giscope-options"
@@ -45,7 +45,7 @@ join (
 )
 
 
-def _clusters(figure: Figure) -> str:
+def _clusters(figure: OptionFigure) -> str:
     """Return SQL of goodput by an option's value, in each cluster of other options and in all.
 
     The column `cluster_flows` is the cluster with the number of transfers that have each value.
@@ -75,7 +75,7 @@ with named as (
 )
 select *, list_position({VALUES}, value) as place, value || ', ' || hours as value_hours
 from (
-{" union all ".join(map(_clusters, FIGURES))}
+{" union all ".join(map(_clusters, OPTION_FIGURES))}
 union all
 select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, 'overall', 'overall',
     'overall', 'overall'
@@ -102,7 +102,7 @@ DEVIATION = Metric(
 )
 
 
-def _figure(figure: Figure) -> Chart:
+def _figure(figure: OptionFigure) -> Chart:
     chart = bars(
         f"{figure.title} (n: connections with {' / '.join(figure.names)})",
         GOODPUT_BY_CLUSTER, "cluster_flows", "goodput", "value_hours",
@@ -130,7 +130,7 @@ ROWS = [
              "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
              horizontal=True, height=80),
     ],
-    *([_figure(figure)] for figure in FIGURES),
+    *([_figure(figure)] for figure in OPTION_FIGURES),
     [
         table("Clusters: goodput with 95 % intervals", BY_CLUSTER.dataset("clusters", *OPTIONS),
               ["network", *OPTIONS, "hours"], ["goodput", "flows"], order="-flows", height=64),

@@ -101,7 +101,7 @@ EFFECTS_CAPTION = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class OptionFigure:
     """One of Figs. 14 to 17; each cluster has a bar for each value of the option."""
 
     anchor: str
@@ -114,9 +114,9 @@ class Figure:
         return list(LABELS[self.option].values())
 
 
-FIGURES = (
-    Figure("fig14", "Fig. 14. The effect of MSS on goodput", "mss"),
-    Figure("fig15", "Fig. 15. The effect of SACK on goodput", "sack"),
-    Figure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps"),
-    Figure("fig17", "Fig. 17. The effect of the receiver window on goodput", "window"),
+OPTION_FIGURES = (
+    OptionFigure("fig14", "Fig. 14. The effect of MSS on goodput", "mss"),
+    OptionFigure("fig15", "Fig. 15. The effect of SACK on goodput", "sack"),
+    OptionFigure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps"),
+    OptionFigure("fig17", "Fig. 17. The effect of the receiver window on goodput", "window"),
 )

@@ -7,8 +7,7 @@ are not pooled if that would reverse a difference that each of them shows (Simps
 
 from collections.abc import Sequence
 from itertools import product
-
-import plotly.graph_objects as go
+from typing import Any
 
 from spark_jobs.figures.format import KBITS, NOT_MEASURED, count
 from spark_jobs.figures.names import access_name
@@ -27,12 +26,12 @@ from spark_jobs.figures.table3_clusters.numbers import (
     EFFECTS_CAPTION,
     EFFECTS_SQL,
     EFFECTS_TITLE,
-    FIGURES,
     LABELS,
     OPTION_COLOURS,
+    OPTION_FIGURES,
     OTHER_MSS,
     TABLE_ROWS,
-    Figure,
+    OptionFigure,
 )
 
 PAPER = {
@@ -69,7 +68,7 @@ def sections(selection: Selection) -> list[Section]:
     result, effects = [], option_effects(selection)
     for access, found in goodputs(selection).items():
         result += [_table_section(access, found, effects[access])]
-        result += [_figure_section(figure, access, found) for figure in FIGURES]
+        result += [_figure_section(figure, access, found) for figure in OPTION_FIGURES]
     return result
 
 
@@ -148,35 +147,36 @@ def _effects_table(effects: Rows) -> NumberTable:
     )
 
 
-def _figure_section(figure: Figure, access: str, found: Goodputs) -> Section:
+def _figure_section(figure: OptionFigure, access: str, found: Goodputs) -> Section:
     views = {access: _clusters(figure, found)}
     if len(found.by_network) > 1:
         views |= {name: _clusters(figure, found, name) for name in found.by_network}
-    drawing = go.Figure()
+    traces: list[dict[str, Any]] = []
     for view, clusters in views.items():
         shown = {k: v for k, v in clusters.items() if sum(_has_mean(c) for c in v) >= 2}
         for place, name in enumerate(figure.names):
             bars = {k: v[place] for k, v in shown.items() if _has_mean(v[place])}
             means = [bar.mean for bar in bars.values()]
-            drawing.add_trace(
-                go.Bar(
-                    x=list(bars),
-                    y=[(estimate.value or 0) / 1000 for estimate in means],
-                    name=name,
-                    visible=view == access,
-                    marker={"color": OPTION_COLOURS[name]},
-                    error_y=error_bars(means, 1000),
-                    customdata=[bar.flows for bar in bars.values()],
-                    hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} connections<extra>"
-                    + name
-                    + "</extra>",
-                )
-            )
-    if len(views) > 1:
-        _add_menu(drawing, list(views), len(figure.names))
-    highest = max((y for trace in drawing.data for y in trace.y), default=1)
-    drawing.update_yaxes(title_text="Goodput [kbit/s]", range=[0, HEADROOM * highest])
-    drawing.update_xaxes(tickangle=-35, automargin=True)
+            of_value = {
+                "type": "bar",
+                "x": list(bars),
+                "y": [(estimate.value or 0) / 1000 for estimate in means],
+                "name": name,
+                "visible": view == access,
+                "marker": {"color": OPTION_COLOURS[name]},
+                "error_y": error_bars(means, 1000),
+                "customdata": [bar.flows for bar in bars.values()],
+                "hovertemplate": "%{x}: %{y:.1f} kbit/s, %{customdata} connections<extra>"
+                + name
+                + "</extra>",
+            }
+            traces.append(of_value)
+    highest = max((y for trace in traces for y in trace["y"]), default=1)
+    layout = {
+        "updatemenus": [_menu(list(views), len(figure.names))] if len(views) > 1 else [],
+        "xaxis": {"tickangle": -35, "automargin": True},
+        "yaxis": {"title": {"text": "Goodput [kbit/s]"}, "range": [0, HEADROOM * highest]},
+    }
     headings = [
         "cluster",
         *(
@@ -203,12 +203,14 @@ def _figure_section(figure: Figure, access: str, found: Goodputs) -> Section:
         f"with enough transfers on two sides, over all {access_name(access)} networks "
         "unless pooling reverses the difference within them.",
         samples=f"{count(found.over_networks({}).flows)} connections",
-        figure=figure_html(drawing, f"{figure.title}, {access_name(access)}", 520),
+        figure=figure_html(
+            {"data": traces, "layout": layout}, f"{figure.title}, {access_name(access)}", 520
+        ),
         tables=tables,
     )
 
 
-def _clusters(figure: Figure, found: Goodputs, network: str = "") -> dict[str, list[Cluster]]:
+def _clusters(figure: OptionFigure, found: Goodputs, network: str = "") -> dict[str, list[Cluster]]:
     """Return by the other options' values, and overall, a cluster per value of the figure's option.
 
     network: the only network; empty: over all networks.
@@ -238,24 +240,19 @@ def _has_mean(goodput: Cluster) -> bool:
     return goodput.mean.value is not None
 
 
-def _add_menu(drawing: go.Figure, views: Sequence[str], traces: int) -> None:
-    """Add a menu to select all networks, or one."""
-    drawing.update_layout(
-        updatemenus=[
+def _menu(views: Sequence[str], traces: int) -> dict[str, Any]:
+    """Return a menu to select all networks, or one; traces: of each view."""
+    return {
+        "x": 1,
+        "xanchor": "right",
+        "y": 1.12,
+        "yanchor": "top",
+        "buttons": [
             {
-                "x": 1,
-                "xanchor": "right",
-                "y": 1.12,
-                "yanchor": "top",
-                "buttons": [
-                    {
-                        "label": view,
-                        "method": "update",
-                        "args": [{"visible": [view == other for other in views
-                                              for _ in range(traces)]}],
-                    }
-                    for view in views
-                ],
+                "label": view,
+                "method": "update",
+                "args": [{"visible": [view == other for other in views for _ in range(traces)]}],
             }
-        ]
-    )  # fmt: skip
+            for view in views
+        ],
+    }

@@ -4,7 +4,7 @@ import duckdb
 import pandas as pd
 
 from spark_jobs.figures.option_pairs import PAIRS as LABELS
-from spark_jobs.figures.retransmissions_by_cause.page import PAPER
+from spark_jobs.figures.retransmissions_by_cause.figure import PAPER
 from tests.programs.studies.markdown import mean, number, percent, table
 
 NETWORKS = {"options-classic": "a stack as of 2001", "options-today": "a stack of today"}
