@@ -18,11 +18,11 @@ from spark_jobs.figures.format import Unit
 from spark_jobs.figures.hours import Hours
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import SHOWN_BINS
-from spark_jobs.figures.numbers import BINS, Numbers, Quantile, Row, Value, mean
+from spark_jobs.figures.numbers import BINS, USERS, Numbers, Quantile, Row, Value, mean
 from spark_jobs.figures.page_elements import group_rows, log_seconds_axis
 from spark_jobs.figures.plots import GRID, Trace, line, plots_html
-from spark_jobs.figures.samples import are_enough
 from spark_jobs.figures.selection import Selection
+from spark_jobs.figures.statistics import enough
 
 DISTRIBUTIONS = mart("distributions")
 DASHES = ("solid", "dot")
@@ -69,6 +69,7 @@ def distribution(
         dimensions or {},
         where,
         {"samples": (counted, "samples")},
+        aggregates=USERS,
         source=source,
     )
 
@@ -112,7 +113,8 @@ class Curves:
         by: columns by which the rows `shown` are grouped, beside the network and its hours; a row
         without them is of all their values, and is called `totals`.
         """
-        bins = numbers.bins(selection, "network", "period", *by)
+        is_histogram = self.shape == "histogram"
+        bins = numbers.bins(selection, "network", "period", *by, of_users=is_histogram)
         width = (self.width / self.unit.scale) or bin_width(bins)
         keys = ["network", "period"] if any(hours.period for hours, _ in shown) else ["network"]
         all_samples, samples_by = group_rows(bins, *keys), group_rows(bins, *keys, *by)
@@ -128,7 +130,7 @@ class Curves:
             samples = whole = all_samples.get(key, [])
             if all(name in row for name in by):
                 samples = samples_by.get((*key, *(row[name] for name in by)), [])
-            if not are_enough(samples):
+            if not enough(row["samples"], row["users"]):
                 continue
             x, y = self._points(samples, width)
             if self.of_all:

@@ -33,6 +33,10 @@ PATTERNS = ("", "/", ".")
 """Patterns of bars that have the same colour."""
 
 
+Rows = list[tuple[Hours[Row], Row]]
+"""Rows of numbers, each with its network or the hours of it."""
+
+
 @dataclass(frozen=True)
 class Shares:
     """A bar for each network and hours, divided into parts.
@@ -78,7 +82,7 @@ class Figure:
     paper_places: decimals of these values
     more: further numbers, each as a table with its caption
     counted: what the section is about, in words; the first of the numbers' counts says how many
-    drawn: what the section and the dashboard draw; a function draws for the section alone
+    drawn: what the section and the dashboard draw; a function draws rows for the section alone
     needs: name of a ratio; without a value of it, the section has a note instead of numbers. So it
     has if it is about nothing
     hourly: names of the ratios that the dashboard also draws by local hour
@@ -100,7 +104,7 @@ class Figure:
     paper_places: int = 1
     more: Mapping[str, Numbers] = field(default_factory=dict)
     counted: str = "connections"
-    drawn: Shares | Bars | Curves | Callable[[Selection], Markup] | None = None
+    drawn: Shares | Bars | Curves | Callable[[Selection, Rows], Markup] | None = None
     needs: str = ""
     hourly: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -139,9 +143,7 @@ class Figure:
         has_data = any(row[self.needs].value if self.needs else row[counted] for _, row in totals)
         return [unless_empty(section, has_data)]
 
-    def _rows(
-        self, numbers: Numbers, selection: Selection, *by: str
-    ) -> list[tuple[Hours[Row], Row]]:
+    def _rows(self, numbers: Numbers, selection: Selection, *by: str) -> Rows:
         """Return the rows with their networks, or with the hours of these; empty rows not."""
         keys = ["network", *(["period"] if self.by_hours else []), *by]
         found = [
@@ -166,9 +168,7 @@ class Figure:
             if name in row and values
         ]
 
-    def _table(
-        self, numbers: Numbers, rows: list[tuple[Hours[Row], Row]], of_all: bool = False
-    ) -> NumberTable:
+    def _table(self, numbers: Numbers, rows: Rows, of_all: bool = False) -> NumberTable:
         """Return a table with a row for each network, hours and value of the columns `by`.
 
         of_all: the rows are of all values of these columns.
@@ -206,7 +206,7 @@ class Figure:
         ]
         return NumberTable(headings, cells)
 
-    def _columns(self, totals: list[tuple[Hours[Row], Row]]) -> NumberTable:
+    def _columns(self, totals: Rows) -> NumberTable:
         """Return a table with a row for each count and ratio, and a column for each network."""
         rows = [row for _, row in totals]
         counts = [
@@ -229,8 +229,8 @@ class Figure:
     def _drawing(
         self,
         selection: Selection,
-        rows: list[tuple[Hours[Row], Row]],
-        shown: list[tuple[Hours[Row], Row]],
+        rows: Rows,
+        shown: Rows,
     ) -> Markup:
         match self.drawn:
             case Shares(title) as drawn:
@@ -253,11 +253,9 @@ class Figure:
                 )
             case None:
                 return Markup()
-        return self.drawn(selection)
+        return self.drawn(selection, rows)
 
-    def _shares(
-        self, drawn: Shares, rows: list[tuple[Hours[Row], Row]]
-    ) -> dict[str, dict[str, float]]:
+    def _shares(self, drawn: Shares, rows: Rows) -> dict[str, dict[str, float]]:
         """Return the shares of the parts, by hours and part; hours without a whole have none."""
         if not drawn.by:
             return {
@@ -268,17 +266,17 @@ class Figure:
                 if any(row[name].value is not None for name in drawn.colours)
             }
         shares: dict[str, dict[str, float]] = {}
-        for hours, of_hours in _grouped(rows):
+        for hours, of_hours in grouped(rows):
             whole = sum(row[drawn.amount] for row in of_hours)
             shares[hours.name] = {
                 row[drawn.by]: row[drawn.amount] / whole for row in of_hours if whole
             }
         return shares
 
-    def _bars(self, bars: Bars, rows: list[tuple[Hours[Row], Row]]) -> Markup:
+    def _bars(self, bars: Bars, rows: Rows) -> Markup:
         traces = [
             self._bar_trace(bars, hours, self.numbers[name], pattern, of_hours)
-            for hours, of_hours in _grouped(rows)
+            for hours, of_hours in grouped(rows)
             for pattern, name in zip(self._patterns(hours, bars), bars.ratios, strict=False)
             if any(row[name].value is not None for row in of_hours)
         ]
@@ -407,7 +405,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else count(value)
 
 
-def _grouped(rows: list[tuple[Hours[Row], Row]]) -> list[tuple[Hours[Row], list[Row]]]:
+def grouped(rows: Rows) -> list[tuple[Hours[Row], list[Row]]]:
     """Return the rows of each network and hours."""
     groups: dict[str, tuple[Hours[Row], list[Row]]] = {}
     for hours, row in rows:

@@ -120,17 +120,17 @@ class Quantile:
         """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
         bins = f"[samples, weight, weighted_sum, {LOWEST}, {HIGHEST}]"
         return [
-            f"list({bins}::double[]) as bins_{n}",
+            f"list({bins}::double[]) as bins",
             f"sum(samples) as samples_{n}",
-            f"max({HIGHEST}) as highest_{n}",
+            f"max({HIGHEST}) as maximum",
         ]
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.level == 1:
             return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
-                then max(highest_{n}) end, 'low': null::double, 'high': null::double}}"""
-        return f"quantile_interval(list(bins_{n} order by network, user_group), {self.level})"
+                then max(maximum) end, 'low': null::double, 'high': null::double}}"""
+        return f"quantile_interval(list(bins order by network, user_group), {self.level})"
 
 
 @dataclass(frozen=True)
@@ -148,17 +148,22 @@ class LogQuantile:
     samples: str
     kind = "none"
 
+    @property
+    def _bins(self) -> str:
+        """Name of the column with the bins, which quantiles of one weight share."""
+        return f'"bins of {self.weight}"'
+
     def sums(self, n: int) -> list[str]:
         """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
         return [
-            f"list([bin, {self.weight}]::double[]) filter (bin is not null) as bins_{n}",
+            f"list([bin, {self.weight}]::double[]) filter (bin is not null) as {self._bins}",
             f"sum(if(bin is null, 0, {self.samples})) as samples_{n}",
         ]
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
-            then log_quantile(flatten(list(bins_{n})), {self.level}) end,
+            then log_quantile(flatten(list({self._bins})), {self.level}) end,
             'low': null::double, 'high': null::double}}"""
 
 
@@ -287,7 +292,7 @@ class Numbers:
             grouped, users = [*grouped, f"{common_user_group(rows)} as user_group"], "1 as users"
         sums = [
             *(f'sum({sql}) as "{name}"' for name, (_, sql) in self.counts.items()),
-            *(sql for n, ratio in enumerate(self.ratios) for sql in ratio.sums(n)),
+            *dict.fromkeys(sql for n, ratio in enumerate(self.ratios) for sql in ratio.sums(n)),
         ]
         return f"""
             select {", ".join([*grouped, users, "max(date) as day", *sums])}
@@ -301,12 +306,12 @@ class Numbers:
             Row(row, self.ratios) for row in selection.rows(f"{self.sql(*by)} order by {order}")
         ]
 
-    def bins(self, selection: Selection, *by: str) -> list[dict[str, Any]]:
-        """Return the binned samples, summed by the columns `by`, user group and bin."""
+    def bins(self, selection: Selection, *by: str, of_users: bool = True) -> list[dict[str, Any]]:
+        """Return the binned samples, summed by the columns `by` and bin; of_users: and by user."""
         keys = ", ".join(f'{self.dimensions.get(name, name)} as "{name}"' for name in by)
         rows = f"(select * from {self.source or self.mart.name} where {self.where})"
         return selection.rows(f"""
-            select {keys}, bin, {common_user_group(rows)} as user_group,
+            select {keys}, bin, {common_user_group(rows) if of_users else "0"} as user_group,
                 sum(samples)::bigint as samples, sum(weight) as weight,
                 sum(weighted_sum) as weighted_sum, min({LOWEST}) as lowest,
                 max({HIGHEST}) as highest

@@ -282,7 +282,11 @@ def quantile(points: Points, samples: np.ndarray, level: float) -> Estimate:
     whole = np.bincount(group, weight, len(samples))
     interval = share(np.bincount(group, below, len(samples)), whole, samples)
     groups = np.count_nonzero(whole)
-    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1 - ROUNDING:
+    if (
+        interval.low is None
+        or interval.high is None
+        or groups * min(level, 1 - level) < 1 - ROUNDING
+    ):
         return UNKNOWN
     return Estimate(
         _position_of(level, points.value, points.weight),

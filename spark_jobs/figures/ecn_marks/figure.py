@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.figure import Figure, Rows
 from spark_jobs.figures.format import PER_1000
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import MUTED_COLOURS
@@ -38,7 +38,7 @@ SIDES = {
 LINES = {"marked": MUTED_COLOURS[0], "lost": MUTED_COLOURS[1]}
 
 
-def draw(selection: Selection) -> Markup:
+def draw(selection: Selection, _: Rows) -> Markup:
     """Return a row of plots for each network, with a plot for each side."""
     by_network = group_rows(NUMBERS.rows(selection, "network", "hour"), "network")
     traces = []

@@ -3,18 +3,16 @@
 from markupsafe import Markup
 
 from spark_jobs.figures.fig11_tcp_share.numbers import NUMBERS, TWENTIETHS
-from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.figure import Figure, Rows
 from spark_jobs.figures.page_elements import error_bars, figure_html
 from spark_jobs.figures.selection import Selection
 
 
-def draw(selection: Selection) -> Markup:
+def draw(_: Selection, rows: Rows) -> Markup:
     """Return a histogram of the share."""
-    rows = {row["network"]: row for row in NUMBERS.rows(selection, "network")}
     traces = []
-    for network in selection.networks:
-        if not (row := rows.get(network.name)):
-            continue
+    for hours, row in rows:
+        network = hours.network
         bars = [(n, row[f"bar_{n}"]) for n in range(TWENTIETHS + 1)]
         shown = [(n / TWENTIETHS, estimate) for n, estimate in bars if estimate.value]
         bars_of_network = {

@@ -2,9 +2,9 @@
 
 from markupsafe import Markup
 
-from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.figure import Figure, Rows, grouped
 from spark_jobs.figures.format import count
-from spark_jobs.figures.hours import grid_of, split_by_hours
+from spark_jobs.figures.hours import grid_of
 from spark_jobs.figures.limits_by_window.numbers import (
     MIN_LARGE_MSS,
     MIN_MEDIUM_MSS,
@@ -26,15 +26,13 @@ BY = {
 }
 
 
-def draw(selection: Selection) -> Markup:
+def draw(_: Selection, rows: Rows) -> Markup:
     """Return a plot of the throughput by window for each network and its hours."""
-    by_hours = split_by_hours(selection, WINDOWS.rows(selection, "network", "period", *BY))
-    titles, places = grid_of(by_hours)
+    titles, places = grid_of([hours for hours, _ in rows])
     traces = []
-    for hours in by_hours:
-        lines = group_rows(hours.rows, "mss_class", "connections")
-        for (mss, connections), rows in lines.items():
-            points = [row for row in rows if row["throughput"].value is not None]
+    for hours, of_hours in grouped(rows):
+        for (mss, connections), of_line in group_rows(of_hours, "mss_class", "connections").items():
+            points = [row for row in of_line if row["throughput"].value is not None]
             drawn = line(
                 f"{mss} segments, {connections}",
                 MSS_COLOURS[mss],

@@ -5,7 +5,7 @@ Sources: Rendón, Casadevall and Faner, Table 2; Kohlwes, Riihijärvi and Mähö
 
 from markupsafe import Markup
 
-from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.figure import Figure, Rows
 from spark_jobs.figures.hours import split_by_hours
 from spark_jobs.figures.option_pairs import BY_PAIR, grid_figure
 from spark_jobs.figures.retransmissions_by_cause.numbers import KINDS, NUMBERS
@@ -30,7 +30,7 @@ STYLES = {
 """By kind of retransmissions: colour and pattern."""
 
 
-def draw(selection: Selection) -> Markup:
+def draw(selection: Selection, _: Rows) -> Markup:
     """Return bars of the kinds of retransmissions for each pair of options."""
     traces = []
     rows = KINDS.rows(selection, "network", "period", "options")

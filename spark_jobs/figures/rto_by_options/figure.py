@@ -5,12 +5,11 @@ Sources: Rendón, Casadevall and Faner, Figs. 4 and 5; Kohlwes, Riihijärvi and 
 
 from markupsafe import Markup
 
-from spark_jobs.figures.figure import Figure
+from spark_jobs.figures.figure import Figure, Rows, grouped
 from spark_jobs.figures.format import NUMBER, SECONDS
-from spark_jobs.figures.hours import split_by_hours
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import LogQuantile, Numbers, Ratio
-from spark_jobs.figures.option_pairs import BY_PAIR, PAIR, PAIRS, grid_figure
+from spark_jobs.figures.option_pairs import BY_PAIR, PAIR, grid_figure
 from spark_jobs.figures.selection import Selection
 
 QUANTILES = {
@@ -42,14 +41,13 @@ NUMBERS = Numbers(
 )  # fmt: skip
 
 
-def draw(selection: Selection) -> Markup:
+def draw(_: Selection, rows: Rows) -> Markup:
     """Return the median and the spread of the RTO for each pair of options."""
     traces = []
-    rows = NUMBERS.rows(selection, "network", "period", "options")
-    for hours in split_by_hours(selection, rows):
+    for hours, of_hours in grouped(rows):
         shown = {
             row["options"]: [row[name].value for name in QUANTILES]
-            for row in sorted(hours.rows, key=lambda row: PAIRS.index(row["options"]))
+            for row in of_hours
             if row["median"].value is not None
         }
         colour = hours.network.colour

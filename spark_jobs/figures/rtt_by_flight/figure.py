@@ -5,19 +5,18 @@ Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Figs. 3 and
 
 from markupsafe import Markup
 
-from spark_jobs.figures.figure import Figure
-from spark_jobs.figures.hours import split_by_hours
+from spark_jobs.figures.figure import Figure, Rows, grouped
 from spark_jobs.figures.page_elements import log_seconds_axis
 from spark_jobs.figures.plots import GRID, line, plots_html
 from spark_jobs.figures.rtt_by_flight.numbers import MIN_FLIGHT_B, NUMBERS
 from spark_jobs.figures.selection import Selection
 
 
-def draw(selection: Selection) -> Markup:
+def draw(_: Selection, rows: Rows) -> Markup:
     """Return the median RTT by bytes in flight."""
     traces = []
-    for hours in split_by_hours(selection, NUMBERS.rows(selection, "network", "period", "flight")):
-        shown = [row for row in hours.rows if row["median"].value is not None]
+    for hours, of_hours in grouped(rows):
+        shown = [row for row in of_hours if row["median"].value is not None]
         drawn = line(
             hours.name,
             hours.network.colour,
