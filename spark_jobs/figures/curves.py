@@ -118,6 +118,7 @@ class Curves:
         width = (self.width / self.unit.scale) or bin_width(bins)
         keys = ["network", "period"] if any(hours.period for hours, _ in shown) else ["network"]
         all_samples, samples_by = group_rows(bins, *keys), group_rows(bins, *keys, *by)
+        shown = [item for item in shown if enough(item[1]["samples"], item[1]["users"])]
         labels = [
             list(dict.fromkeys(row.get(name, totals) for _, row in shown)) if name else [""]
             for name in (self.rows, self.columns)
@@ -130,8 +131,6 @@ class Curves:
             samples = whole = all_samples.get(key, [])
             if all(name in row for name in by):
                 samples = samples_by.get((*key, *(row[name] for name in by)), [])
-            if not enough(row["samples"], row["users"]):
-                continue
             x, y = self._points(samples, width)
             if self.of_all:
                 part = sum(r["weight"] for r in samples) / sum(r["weight"] for r in whole)

@@ -60,8 +60,4 @@ def grid_of(by_hours: Sequence[Hours]) -> tuple[list[list[str]], dict[str, tuple
         hours.name: (names.index(hours.network.name), labels.index(hours.label))
         for hours in by_hours
     }
-    titles = [
-        [title if title in places else f"{title}: none" for title in titles_of_row]
-        for titles_of_row in ([f"{name} {label}" for label in labels] for name in names)
-    ]
-    return titles, places
+    return [[f"{name} {label}" for label in labels] for name in names], places

@@ -13,6 +13,14 @@ from spark_jobs.figures.page_elements import figure_html
 
 GRID = {"showgrid": True, "gridcolor": "#eeeeee"}
 TITLE_PX = 13
+Y_TITLE = {
+    "xanchor": "right",
+    "yanchor": "middle",
+    "xshift": -46,
+    "textangle": -90,
+    "font": {"size": TITLE_PX},
+}
+"""Properties of the title of the y axes, which differ from those of a plot's title."""
 EDGES_PX, GAP_PX = 120, 56
 """Height of the legend with the lowest axis, and of the gap between two rows (px)."""
 Trace = dict[str, Any]
@@ -49,8 +57,8 @@ def plots_html(
 ) -> Markup:
     """Return a plot for each title, row by row; without traces, nothing.
 
-    The lowest plots have the titles of the x axes, and the left plot of the middle row has that of
-    the y axis. A name is in the legend once.
+    The lowest plots have the titles of the x axes; one title of the y axes is at the left. A plot
+    without traces says so. A name is in the legend once.
 
     traces: row and column, from 0, of the plot of each trace. x, y: properties of the axes: of all
     columns, which then have one range in common (y: in each row), or of each column. label: a
@@ -65,6 +73,7 @@ def plots_html(
     shares = list(widths) or [1.0] * columns
     shares = [(1 - gap * (columns - 1)) * share / sum(shares) for share in shares]
     parts: dict[str, Any] = {"annotations": [], **(layout or {})}
+    drawn, y_title = {(row, column) for row, column, _ in traces}, ""
     for row, names in enumerate(titles):
         top = 1 - row * (row_px + GAP_PX) / height
         for column, title in enumerate(names):
@@ -74,8 +83,7 @@ def plots_html(
             y_axis = dict(y if isinstance(y, Mapping) else y[column])
             if row < rows - 1:
                 x_axis.pop("title", None)
-            if isinstance(y, Mapping) and (row != rows // 2 or column):
-                y_axis.pop("title", None)
+            y_title = y_axis.pop("title", {}).get("text", y_title)
             first_x = _number(0, 0 if isinstance(x, Mapping) else column, columns)
             first_y = _number(row, 0, columns)
             n = _number(row, column, columns)
@@ -86,7 +94,9 @@ def plots_html(
             x_axis |= {"anchor": f"y{n}", "domain": [left, right]}
             y_axis |= {"anchor": f"x{n}", "domain": [max(top - row_px / height, 0), top]}
             parts |= {f"xaxis{n}": x_axis, f"yaxis{n}": y_axis}
-            parts["annotations"].append(_title(title, (left + right) / 2, top))
+            none = "" if (row, column) in drawn else ": none"
+            parts["annotations"].append(_title(title + none, (left + right) / 2, top))
+    parts["annotations"].append(_title(y_title, 0, 0.5) | Y_TITLE)
     placed, in_legend = [], set()
     for row, column, trace in traces:
         n, name = _number(row, column, columns), trace.get("name")

@@ -205,8 +205,8 @@ def test_hours_of_networks_are_split_and_have_axes_of_their_own(demo):
     assert [hours.name for hours in found] == ["aa-gprs peak", "aa-gprs off-peak", "bb-gprs other"]
     titles, places = grid_of(found)
     assert titles == [
-        ["aa-gprs peak", "aa-gprs off-peak", "aa-gprs other: none"],
-        ["bb-gprs peak: none", "bb-gprs off-peak: none", "bb-gprs other"],
+        ["aa-gprs peak", "aa-gprs off-peak", "aa-gprs other"],
+        ["bb-gprs peak", "bb-gprs off-peak", "bb-gprs other"],
     ]
     assert [places[hours.name] for hours in found] == [(0, 0), (0, 1), (1, 2)]
 
