@@ -4,7 +4,8 @@ All of a folder's files are optional:
 
 mart.sql            the question that the figure answers, and its mart (see marts.py)
 example.toml        a few rows of the tables, and the mart's rows and numbers that must come out
-figure.py           NUMBERS, and FIGURE: its section of the report and its charts (see figure.py)
+figure.py           NUMBERS, and FIGURE: its section of the report and its charts (see figure.py);
+                    or FIGURES, several of them
 numbers.py          numbers, labels and constants that several files need
 page.py             sections of the report that need more: `sections(selection)`
 dashboard.py        charts that need more: ROWS, on the dashboard PAGE, and COLOURS of labels

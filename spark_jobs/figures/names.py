@@ -22,8 +22,6 @@ LIGHT_COLOURS = (
 """Tol's light colours: colour-blind readers can distinguish them; dark text is legible on them."""
 MUTED_COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#44aa99", "#666666")
 """Tol's muted colours."""
-FEW_SAMPLES = 30
-"""Number of samples below which a curve or a point is not drawn, or a note warns of it."""
 SHOWN_BINS = 100
 """Number of bins that hold 99 % of a histogram of rates."""
 PLOTS = "plots"

@@ -38,7 +38,7 @@ MSS_CLASS = (
 )
 MSS_COLOURS = dict(zip(("small", "medium", "large"), MUTED_COLOURS, strict=False))
 PARALLEL = ("one connection", "parallel connections")
-"""Whether the user has other connections at the same time."""
+"""A user's connections at a time, in words."""
 WINDOWS = Numbers(
     mart("limits_by_window"),
     [
