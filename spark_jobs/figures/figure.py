@@ -333,7 +333,9 @@ class Figure:
         dataset = replace(self.numbers.dataset(name, *self.by), measured=self.counted)
         keys = ["network", *self.by, "hours"]
         places = (
-            f"format('{{:02d}}', list_position({list(values)}, \"{name}\"))"
+            f"format('{{:012d}}', list_position({list(values)}, \"{name}\"))"
+            if values
+            else f"format('{{:012d}}', \"{name}\")"
             for name, (_, values) in self.by.items()
         )
         order = " || ".join(["network", *places, "hours"])

@@ -10,6 +10,7 @@ from spark_jobs.figures.quic_beside_tcp.numbers import (
     SETUPS,
     SHARES,
     SPIN_BITS,
+    SPIN_RTTS,
     TIME_LABELS,
     TIMES,
 )
@@ -65,7 +66,7 @@ FIGURES = [
         TIMES,
         by={"time": ("time", list(TIME_LABELS.values())), "protocol": ("protocol", PROTOCOLS)},
         by_hours=True,
-        more={"Spin bits": SPIN_BITS},
+        more={"RTT by the spin bit of QUIC": SPIN_RTTS, "Spin bits of QUIC": SPIN_BITS},
         counted="times",
         drawn=Curves(
             "Time", SECONDS, "connections", "below", "protocol", "time", is_logarithmic=True

@@ -74,20 +74,26 @@ TIME_LABELS = {
     "setup_delay": "set-up delay",
     "rtt_access": "RTT on the access side",
     "rtt_internet": "RTT on the Internet side",
-    "spin_rtt": "RTT by the spin bit",
 }
-"""Labels of the times; TCP lacks the last."""
-TIMES = distribution(
-    "bin is not null",
-    MILLISECONDS,
-    (0.5, 0.9),
-    dimensions={"time": label_sql("measure", TIME_LABELS)},
-    table=MART,
-    source=f"""(
-        select *, flows as samples, flows::double as weight, value_sum as weighted_sum
-        from {MART.name}
-    )""",
-)
+"""Labels of the times of either protocol."""
+
+
+def _times(where: str) -> Numbers:
+    return distribution(
+        where,
+        MILLISECONDS,
+        (0.1, 0.5, 0.9),
+        dimensions={"time": label_sql("measure", TIME_LABELS)},
+        table=MART,
+        source=f"""(
+            select *, flows as samples, flows::double as weight, value_sum as weighted_sum
+            from {MART.name}
+        )""",
+    )
+
+
+TIMES = _times(f"measure in {tuple(TIME_LABELS)}")
+SPIN_RTTS = _times("measure = 'spin_rtt'")
 SPIN_LABELS = {name: with_spaces(name) for name in SPINS}
 """Labels of what spin bits do."""
 SETUPS = Numbers(
