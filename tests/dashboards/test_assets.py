@@ -28,31 +28,6 @@ def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security()
             assert columns >= {"country", "network", "access", "date"}, path
 
 
-@pytest.mark.parametrize(
-    ("name", "sums"),
-    [
-        ("setup_delay", {"flows": "fig03_setup_delay", "delay_sum": "fig03_setup_delay"}),
-        ("rtt", {"flows": "fig04_round_trip_time"}),
-        ("channel_rate", dict.fromkeys(("periods", "seconds", "ip_bytes"), "fig07_channel_rate")),
-        ("throughput", dict.fromkeys(("flows", "throughput_sum"), "fig09_throughput")),
-        ("tcp_share", {"flows": "fig11_tcp_share"}),
-        ("user_throughput", {"flows": "fig13_user_throughput"}),
-    ],
-)
-def test_outlining_a_histogram_changes_no_sum(demo, name, sums):
-    connection = demo.warehouse.connect()
-    for column, of_mart in sums.items():
-        total = f"select network, period, sum({column}) from {of_mart} group by all order by all"
-        shown = f"""
-            select network, replace(hours, '-', '_') as period, sum({column})
-            from ({DATASETS[name].sql}) group by all order by all
-        """
-        expected = connection.sql(total).fetchall()
-        assert len(expected) > 1
-        for ours, theirs in zip(connection.sql(shown).fetchall(), expected, strict=True):
-            assert ours == (*theirs[:2], pytest.approx(theirs[2]))
-
-
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_metric_can_be_asked_for(demo, name):
     """The captures of the demo have no QUIC."""

@@ -104,14 +104,6 @@ def made_up_days(seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def test_intervals_hold_a_difference_as_often_as_promised():
-    """Of halves with different users; the report's do, too (tests/report/test_compare.py)."""
-    rows = page_rows(selection_of(of_other_users(0.3, draws=400))).values()
-    held = np.mean([row["low"] <= 1000 * 0.3 <= row["high"] for row in rows])
-    assert len(rows) == 400
-    assert 0.92 <= held <= 0.98
-
-
 def test_of_the_last_days(demo):
     """Of one day, every span is the same; days are counted back from the warehouse's last."""
     selection = select(demo.warehouse, None, None, None)

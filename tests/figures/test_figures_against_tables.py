@@ -4,11 +4,7 @@ Other tests compare with the tables:
 
 - peak against off-peak: test_differences_are_those_of_the_flows (tests/report/test_compare.py),
   test_of_the_demo (tests/dashboards/test_peak.py)
-- peaks of Fig. 7, bars of Fig. 11: test_intervals_of_fig07_agree_with_resampled_users,
-  test_intervals_of_fig11_agree_with_resampled_users (tests/report/test_report.py)
-- quantiles of RTTs and RTOs: test_rtts_by_flight_are_those_of_the_table,
-  test_largest_rtts_are_those_of_the_links, test_rto_values_are_weighted_by_their_duration
-  (tests/report/test_why_slow.py)
+- peaks of Fig. 7: test_intervals_of_fig07_agree_with_resampled_users (tests/report/test_report.py)
 - effects of options: tests/report/test_option_effects.py
 - held days: test_page_lists_days_that_are_held_back (tests/report/test_compare.py),
   test_held_days_are_shown_with_reasons_and_so_is_that_there_are_none, test_every_day_has_a_state
@@ -45,6 +41,7 @@ from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS
 from spark_jobs.figures.quic_beside_tcp.numbers import SETUP_CLASSES, SPIN_LABELS, TIME_LABELS
 from spark_jobs.figures.recovery_by_restart.figure import INTERRUPTIONS, RESTARTED_BY
 from spark_jobs.figures.retransmissions_by_cause.numbers import CAUSE_LABELS, TIMER_CAUSES
+from spark_jobs.figures.rto_by_options.dashboard import RTO_DISTRIBUTION
 from spark_jobs.figures.stalls_by_class.numbers import STALL_LABELS
 from tests.helpers.report_and_dashboards import (
     CONNECTION,
@@ -499,6 +496,8 @@ def test_largest_rtts_are_of_the_links(pages):
         printed = pages.printed("largest-rtt", cell=cell, columns=11)
         agree(longer, BY_HOURS, mean_of("longer", 100), printed)
         agree(longer, BY_HOURS, mean_of("longer", 100), drawn[limit])
+    longest = pages.printed("largest-rtt", cell=4, columns=11)
+    agree(links, BY_HOURS, lambda links: links["rtt_max"].max(), longest, 0.01)
 
 
 OPTIONS = [*BY_HOURS, "options"]
@@ -551,6 +550,11 @@ def test_rtos_are_of_the_table(pages):
     })  # fmt: skip
     shown.index.names = ["hours", "options", "rto_below"]
     agree_below(rtos[~is_backed_off], ["hours", "options"], is_below, shown, "duration")
+    by_hours = usual(rtos[~is_backed_off]).groupby(["hours", "options"])["duration"].sum()
+    rows = pages.selection.rows(RTO_DISTRIBUTION.sql)
+    drawn = pd.DataFrame(rows).groupby(["hours", "series"])["seconds"].sum()
+    assert dict(drawn.drop("other", errors="ignore")) == pytest.approx(dict(by_hours))
+    assert 54 < max(row["rto_below"] or 0 for row in rows) <= 60
 
 
 def test_stalls_are_of_the_table(pages):
@@ -595,6 +599,7 @@ def test_examples_are_the_connections_delayed_most(pages):
     longest = delays.groupby(at).max()
     rows = pages.selection.rows(chart_named("Examples").dataset.sql)
     assert len(rows) == len(longest)
+    assert not {"user", "server", "user_port"} & {*rows[0]}
     for row in rows:
         key = row["network"], str(row["date"]), row["hour"], row["cause"]
         flow_id = int(LINK.fullmatch(row["connection"])[2])

@@ -1,6 +1,5 @@
 """The report's sections on QUIC where there is none, little, or no TCP beside it."""
 
-import pytest
 from conftest import DAY
 
 from spark_jobs.figures.mart_sql import mart_query
@@ -27,15 +26,6 @@ def sections_of(**rows: list[dict]) -> list[Section]:
     return [section for figure in FIGURES for section in figure.sections(selection)]
 
 
-def test_without_quic_each_section_says_so():
-    found = sections_of(flows=[{"users": 10, "setup_class": "optimal", "setup_delay": 0.5}])
-    assert [section.anchor for section in found] == ["quic-shares", "quic-setups", "quic-times"]
-    for section in found:
-        assert not section.figure
-        assert not section.tables
-        assert section.notes == ["No data for this section in these networks and days."]
-
-
 def test_of_two_users_no_value_is_shown_and_no_figure_is_empty():
     found = sections_of(quic_flows=[QUIC | {"users": 2}])
     assert [section.anchor for section in found] == ["quic-shares", "quic-setups", "quic-times"]
@@ -45,22 +35,3 @@ def test_of_two_users_no_value_is_shown_and_no_figure_is_empty():
     assert ["n", "peak", "QUIC", "2", "too few", "\N{EN DASH}"] in [row[:6] for row in rows]
     delay = ["n", "peak", "set-up delay", "QUIC", "2", *["too few"] * 4]
     assert delay in rows
-
-
-@pytest.mark.parametrize("protocol", ["TCP", "QUIC"])
-def test_users_without_the_other_protocol_count(protocol):
-    """Ten users use one protocol, and an eleventh the other one."""
-    flow = {"setup_class": "optimal", "setup_delay": 0.5, "ip_bytes_down": 100}
-    many, one = {"users": 10}, {"user": 11}
-    is_tcp = protocol == "TCP"
-    found = sections_of(
-        flows=[flow | (many if is_tcp else one)], quic_flows=[QUIC | (one if is_tcp else many)]
-    )
-    assert all(section.figure for section in found)
-    [shares, setups, _] = (section.tables[0].rows for section in found)
-    counts = ["10", "1"] if is_tcp else ["1", "10"]
-    assert shares[0][:5] == ["n", "peak", "connections", *counts]
-    assert [row[:4] for row in setups] == [
-        ["n", "peak", protocol, number]
-        for protocol, number in zip(("TCP", "QUIC"), counts, strict=True)
-    ]

@@ -112,12 +112,6 @@ def test_plot_draws_the_connection_that_a_filter_finds(demo, known, capsys, tmp_
     assert (status, out) == (0, f"{tmp_path}/flow-{known['flow_id']}.html\n")
 
 
-def test_the_wrong_direction_finds_nothing(demo, known, networks):
-    """The mobile's port is not the server's."""
-    wrong = f"ip.src == {known['user']} && tcp.dstport == {known['user_port']}"
-    assert find_connections(demo.warehouse, search_of(display_filter=wrong), networks).rows == []
-
-
 def test_several_are_listed_with_the_nearest_first(demo, known, capsys):
     """Their number is that of the user's connections in the table."""
     at = known["start_ts"] - timedelta(seconds=1)

@@ -93,14 +93,6 @@ def test_groups_give_the_effects_of_their_transfers():
         assert widths[1] == pytest.approx(widths[0])
 
 
-def test_effect_of_the_channel_rate_is_distinguished_from_the_options():
-    """Fast users have SACK four times as often as slow ones; SACK itself changes nothing."""
-    sack = effect_named(synthetic_transfers(20, 80, {}, fast_have_sack=0.8), SACK)
-    assert sack.raw.low > 0.1
-    assert sack.adjusted.low < 0 < sack.adjusted.high
-    assert sack.adjusted.high - sack.adjusted.low < 0.15
-
-
 def hide_rates(rows: list, hidden) -> list:
     """Make the rate unknown of the rows for which `hidden` returns true."""
     return [row | {"rate_bin": None} if hidden(row) else row for row in rows]

@@ -71,23 +71,6 @@ def resampled(rows: pd.DataFrame, part: pd.Series, weight: pd.Series) -> tuple[f
     return low, high
 
 
-@pytest.mark.parametrize("network", ["aa-gprs", "bb-gprs", "cc-dialup"])
-def test_intervals_of_fig11_agree_with_resampled_users(demo, page, network):
-    """From the Parquet files; where a bar is of few connections, the bootstrap's interval is too
-    narrow to compare with."""
-    rows = flows(demo, ["user_throughput", "b_tcp", "b_other"]).dropna()
-    rows = rows[rows["network"] == network]
-    place = np.floor(20 * rows["b_tcp"] / (rows["b_tcp"] + rows["b_other"])).astype(int)
-    column = page.rows["fig11"][0].index(network)
-    shown = {r[0]: r[column] for r in page.rows["fig11"]}
-    for name, at in {"1: single": 20, "0.70 to below 0.75": 14}.items():
-        _, low, high = value_and_interval(shown[name])
-        assert shows(shown[name], 100 * (place == at).mean())
-        ends = resampled(rows, place == at, pd.Series(1.0, rows.index))
-        assert high - low == pytest.approx(ends[1] - ends[0], rel=0.35)
-        assert (low + high) / 2 == pytest.approx(sum(ends) / 2, abs=0.25 * (high - low))
-
-
 PEAKS = {
     ("aa-gprs", "2 slots"): (18e3, 30e3),
     ("aa-gprs", "3 slots"): (30e3, 42e3),

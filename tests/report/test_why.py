@@ -8,7 +8,6 @@ import pytest
 from conftest import ask
 
 from spark_jobs.base.errors import UserError
-from spark_jobs.commands.cli import main
 from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import explanation
 from spark_jobs.warehouse.store import Warehouse
@@ -60,15 +59,6 @@ def test_limits_and_retransmissions_of_an_unanswered_connection_are_unknown(demo
     assert losses.startswith("Of the 0 data packets")
     assert retransmissions == "The retransmissions are unknown."
     assert stalls == "The connection never stalled."
-
-
-def test_unknown_flow_is_a_user_error(demo, capsys):
-    with pytest.raises(UserError, match="no flow 7"):
-        read_connection(demo.warehouse, 7)
-    with pytest.raises(SystemExit) as stop:
-        main(["why", "--warehouse", str(demo.warehouse.root), "7"])
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == f"giscope: {demo.warehouse.root}: no flow 7\n"
 
 
 def test_empty_warehouse_has_no_flow(tmp_path):

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DAY, NOON, ask
+from conftest import DAY, NOON
 
-from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
-from schemas.flows import LIMITS
+from schemas import FLOWS, LINKS, RTO_VALUES, STALLS
 from spark_jobs.figures.hours import grid_of, split_by_hours
 from spark_jobs.figures.retransmissions_by_cause.figure import PAPER
 from spark_jobs.figures.statistics import log_quantile
@@ -19,7 +18,7 @@ from spark_jobs.report.build import write_report
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.made_up import flow, publish
-from tests.helpers.report_page import Page, shows, value, value_and_interval
+from tests.helpers.report_page import Page
 
 SECTIONS = (
     "ecn",
@@ -35,8 +34,6 @@ SECTIONS = (
     "interruptions",
     "worst-connections",
 )
-PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
-"""Condition on flows: those of the demo's peak hour (UTC)."""
 
 
 def text_of(warehouse: Warehouse, folder: Path) -> str:
@@ -54,70 +51,10 @@ def page(demo, tmp_path_factory) -> Page:
     return page_of(demo.warehouse, tmp_path_factory.mktemp("why"))
 
 
-def test_rtts_by_flight_are_those_of_the_table(demo, page):
-    samples = ask(
-        demo.warehouse,
-        """
-        select rtt, flight from rtt_samples
-        where network = 'cc-dialup' and side = 'access' and (not delayed or flight >= 4096)
-    """,
-    ).df()
-    shown = page.row("rtt-by-flight", "cc-dialup", "peak", "all", f"{len(samples):,}")
-    mean, *quartiles = shown[:4]
-    assert shows(mean, samples["rtt"].mean())
-    expected = samples["rtt"].quantile([0.25, 0.5, 0.75])
-    assert [value(text) for text in quartiles] == pytest.approx(list(expected), rel=0.05)
-    inside = samples[(samples["flight"] >= 8192) & (samples["flight"] < 11585)]
-    shown = page.row("rtt-by-flight", "cc-dialup", "peak", "8,192")
-    assert shown[0] == f"{len(inside):,}"
-    assert value(shown[3]) == pytest.approx(inside["rtt"].median(), rel=0.05)
-
-
-def test_largest_rtts_are_those_of_the_links(demo, page):
-    largest = ask(demo.warehouse,
-        "select rtt_max from links where network = 'bb-gprs'"
-    ).df()["rtt_max"]  # fmt: skip
-    [shown] = [
-        row[2:] for row in page.rows["largest-rtt"] if row[0] == "bb-gprs" and len(row) == 11
-    ]
-    count, _, median, _, most, *above = shown
-    assert count == f"{len(largest)}"
-    assert value(most) == pytest.approx(largest.max(), rel=0.02)
-    middle, low, high = value_and_interval(median)
-    assert low < middle < high
-    assert middle == pytest.approx(largest.median(), rel=0.03)
-    assert [value_and_interval(text)[0] for text in above] == pytest.approx(
-        [100 * (largest > limit).mean() for limit in (1, 5, 10, 30)], abs=2.1
-    )
-
-
-def test_rto_values_are_weighted_by_their_duration(demo, page):
-    values = ask(demo.warehouse, """
-        select rto, backed_off, greatest(epoch(coalesce(
-            lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as duration
-        from rto_values join flows using (network, date, flow_id)
-        where network = 'bb-gprs' and sack and timestamps
-    """).df().sort_values("rto")  # fmt: skip
-    reached = values["duration"].cumsum() / values["duration"].sum()
-    quartiles = [
-        values["rto"].iloc[np.searchsorted(reached, q)] for q in (0.1, 0.25, 0.5, 0.75, 0.9)
-    ]
-    count, *shown = page.row("rto", "bb-gprs", "peak", "SACK and timestamps")
-    assert count == f"{len(values):,}"
-    assert [value(text) for text in shown[:5]] == pytest.approx(quartiles, rel=0.05)
-    backed_off = values.loc[values["backed_off"], "duration"].sum() / values["duration"].sum()
-    assert shows(shown[6], 100 * backed_off)
-
-
 def test_papers_values_are_shown_beside_ours(page):
     shown = page.row("retransmissions", "paper (GPRS, simulated): SACK", "", "")
     assert shown[1:3] == ["3.3 %", "1.7 %"]
     assert page.row("largest-rtt", "paper: buffer of 63 s, 1 slot")[5] == "48.0 s"
-
-
-def test_peak_and_off_peak_have_rows_of_their_own(page):
-    hours = {row[1] for row in page.rows["limits"] if row[0] == "aa-gprs"}
-    assert hours == {"peak", "off-peak"}
 
 
 # ---- networks with incomplete tables ------------------------------------------------------------
@@ -138,28 +75,6 @@ def test_sections_without_data_are_one_line(demo, warehouse, network, tmp_path):
     others |= {"fig11", "fig13", "quic-shares", "quic-setups", "quic-times"}
     assert text.count("No data for this section") == len(SECTIONS) + len(others)
     assert not (others | {*SECTIONS}) & {*Page(text).rows}
-
-
-def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, tmp_path):
-    """At 20 h UTC, 21 h in Budapest; with SACK and without timestamps, no stall, no RTO value."""
-    known = {f"limited_{limit}": 1.0 for limit in LIMITS} | {"start_ts": at(8), "end_ts": at(8)}
-    known |= {"sack": True, "timestamps": False, "retransmissions": 0, "data_packets_down": 50}
-    flows = [flow(demo, flow_id=n, user=f"u{n}", **known) for n in range(6)]
-    retransmission = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {
-        "flow_id": 0, "capture": "c", "frame": 1, "ts": at(8), "cause": "fast", "needed": True,
-        "new_data": False,
-    }  # fmt: skip
-    publish_network(warehouse, network)
-    publish(warehouse, network.name, DAY, {FLOWS: flows, RETRANSMISSIONS: [retransmission]})
-    page = page_of(warehouse, tmp_path)
-    share = page.row("limits", network.name, "other")[2]
-    assert value(share) == pytest.approx(100 / 6, abs=0.051)
-    packets, data, timer, *rest = page.row("retransmissions", network.name, "other", "SACK")
-    assert packets == "300"
-    assert value_and_interval(data)[0] == pytest.approx(100 / 300, abs=0.051)
-    assert value_and_interval(timer)[0] == 0
-    assert rest == ["too few", "0 per 1000", "\N{EN DASH}"]
-    assert not {"rto", "stalls", "largest-rtt"} & set(page.rows)
 
 
 def test_values_of_two_users_are_not_shown(demo, warehouse, network, tmp_path):
