@@ -27,7 +27,6 @@ difference  of a ratio of sums between two selections, which may have the same u
 Superset's environment imports this module: it needs only NumPy and SciPy.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -109,11 +108,6 @@ class Sums:
     def ratio_numbers(self) -> np.ndarray:
         """Return int64[G]: the number of each group's ratio."""
         return self.ratio if len(self.ratio) else np.zeros(len(self.numerator), np.int64)
-
-    @property
-    def value(self) -> float | None:
-        """Return the one ratio; null if it rests on too few samples or groups."""
-        return _or_none(_Totals.of(self).reported_value[0])
 
 
 class _Totals(NamedTuple):
@@ -430,14 +424,6 @@ class Difference:
         return self.first - self.second
 
 
-def difference(first: Sums, second: Sums) -> Difference:
-    """Return the difference: the first selection's one ratio minus the second's."""
-    found = difference_intervals(first, second)
-    low, high, p = (float(values[0]) for values in (found.low, found.high, found.p))
-    interval = None if np.isnan(p) else Interval(low, high, p)
-    return Difference(_or_none(found.first[0]), _or_none(found.second[0]), interval)
-
-
 def limits_of_chance(p: np.ndarray, page: np.ndarray, pages: int) -> np.ndarray:
     """Return for each page the p below which its differences are significant (Holm 1979).
 
@@ -455,9 +441,3 @@ def limits_of_chance(p: np.ndarray, page: np.ndarray, pages: int) -> np.ndarray:
     limits = np.full(pages, np.inf)
     np.minimum.at(limits, page[p > allowed], p[p > allowed])
     return limits
-
-
-def significant(differences: Sequence[Difference]) -> list[bool]:
-    """Return, for each difference on a page, whether it is significant (see limits_of_chance)."""
-    p = np.array([d.interval.p if d.interval else np.nan for d in differences])
-    return (p < limits_of_chance(p, np.zeros(len(p), np.int64), 1)).tolist()

@@ -1,17 +1,31 @@
 """Differences between selections: made-up users whose true difference is known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from spark_jobs.figures.statistics import Sums, difference, significant
+from spark_jobs.figures.statistics import (
+    DifferenceIntervals,
+    Sums,
+    difference_intervals,
+    limits_of_chance,
+)
 
 USERS = 40
 PAGES = 400
+
+
+def difference(first: Sums, second: Sums) -> DifferenceIntervals:
+    """Return the numbers of one difference."""
+    return DifferenceIntervals(*(values[0] for values in difference_intervals(first, second)))
+
+
+def significant(differences: list[DifferenceIntervals]) -> np.ndarray:
+    """Return of each difference on a page whether it is beyond chance."""
+    p = np.array([found.p for found in differences])
+    return p < limits_of_chance(p, np.zeros(len(p), int), 1)
 
 
 def selection(random: np.random.Generator, users: np.ndarray, share: float) -> Sums:
@@ -37,7 +51,7 @@ def pages(true: float) -> list:
 
 @pytest.mark.parametrize("true", [0.0, 0.02])
 def test_interval_contains_the_true_difference_as_often_as_it_promises(true):
-    held = np.mean([d.interval.low <= true <= d.interval.high for d in pages(true)])
+    held = np.mean([d.low <= true <= d.high for d in pages(true)])
     assert 0.92 <= held <= 0.98
 
 
@@ -62,14 +76,14 @@ def test_too_few_groups_or_samples_give_no_difference(groups, measured, estimate
     samples = np.full(groups, measured / groups)
     few = Sums(np.arange(groups) * 1.0, np.ones(groups), samples, np.arange(groups))
     found = difference(few, equal([float(n) for n in range(12)]))
-    assert (found.first is not None) == estimated
-    assert (found.interval is not None) == (estimated and groups >= 10)
+    assert np.isfinite(found.first) == estimated
+    assert np.isfinite(found.p) == (estimated and groups >= 10)
 
 
 def test_values_that_never_vary_have_no_interval():
     found = difference(equal([0.0] * 12), equal([0.0] * 12))
-    assert found.estimate == 0
-    assert found.interval is None
+    assert found.first == found.second
+    assert np.isnan(found.p)
 
 
 def test_errors_and_significance_equal_those_of_statsmodels():
@@ -92,12 +106,9 @@ def test_errors_and_significance_equal_those_of_statsmodels():
             min(x.sum() ** 2 / (x**2).sum() for x in (first.denominator, second.denominator)) - 1
         )
         reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
-        assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
-        assert found.estimate == pytest.approx(fit.params[1])
-        differences.append(found)
-    p = [found.interval.p**4 for found in differences]
-    rarer = [
-        replace(f, interval=replace(f.interval, p=x)) for f, x in zip(differences, p, strict=True)
-    ]
-    assert significant(rarer) == multipletests(p, 0.05, "holm")[0].tolist()
-    assert 0 < sum(significant(rarer)) < len(rarer)
+        assert (found.high - found.low) / 2 == pytest.approx(reach, rel=1e-9)
+        assert found.first - found.second == pytest.approx(fit.params[1])
+        differences.append(found._replace(p=found.p**4))
+    expected = multipletests([found.p for found in differences], 0.05, "holm")[0]
+    assert significant(differences).tolist() == expected.tolist()
+    assert 0 < expected.sum() < len(expected)

@@ -11,20 +11,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from spark_jobs.base.errors import UserError
+from spark_jobs.figures.dashboard_parts import literal
 from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.mart_sql import SMALL_VIEWS, view_statements
+from spark_jobs.figures.metrics.differences import MEASURES, judged_sql
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.selection import Selection, ShownNetwork
-from spark_jobs.figures.statistics import Difference, Sums, difference, significant
+from spark_jobs.figures.statistics import Difference, Interval
 
 PERIODS = {"peak": "peak", "off-peak": "off_peak", "other": "other"}
 OPTIONS = ("sack", "timestamps", "mss", "window")
-MEASURES = f"(select * replace ({common_user_group('metrics')} as user_group) from metrics)"
-"""The mart `metrics`, with the same kind of user groups on all days of a network."""
-SUMS_COLUMNS = ("numerator", "denominator", "measured", "user_group")
 KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
 
@@ -151,33 +148,54 @@ def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Com
     """Return the comparison of every metric for each network that has both subsets.
 
     If a subset depends on options, the metrics of the set-up are left out: a set-up that failed
-    has no options.
+    has no options. The mart `metrics` has no group of fewer than min_users users, but the
+    connections with an option may have.
     """
+    networks = compared_networks(selection.networks, first, second)
     options = first.options or second.options
     source = _measures_by_options(selection) if options else MEASURES
-    min_users = _min_users(selection) if options else {}
-    first_sums, second_sums = (
-        _sums(selection, source, subset.where, min_users) for subset in (first, second)
-    )
-    differences = [
-        (one, metric, difference(first_sums[one.name, metric], second_sums[other.name, metric]))
-        for one, other in network_pairs(selection.networks, first, second)
-        for metric, shown in SHOWN_METRICS.items()
-        if not (options and shown.during_set_up)
-        if (one.name, metric) in first_sums and (other.name, metric) in second_sums
+    metrics = [
+        name for name, shown in SHOWN_METRICS.items() if not (options and shown.during_set_up)
     ]
-    are_significant = significant([value for _, _, value in differences])
+    of_pair = literal(first.network) if first.network and second.network else "network"
+    enough_users = """
+        qualify count(*) over (partition by network, metric) >= (
+            select max(coalesce(min_users, 0)) from networks where networks.network = sums.network)
+    """
+    sums = " union all ".join(
+        f"""select 0 as page, {of_pair} as network, '' as country, '' as access,
+            metric,
+            {subset is first} as in_first, date, measured, numerator, denominator,
+            (hash(network, user_group) >> 1)::bigint as user_group
+        from (
+            select network, metric, user_group, max(date) as date, sum(measured) as measured,
+                sum(numerator) as numerator, sum(denominator) as denominator
+            from {source} where {subset.where} group by network, metric, user_group
+            having sum(denominator) > 0
+        ) as sums where metric in {tuple(metrics)} {enough_users if options else ""}"""
+        for subset in (first, second)
+    )
+    rows = selection.rows(f"""
+        with {judged_sql(sums)}
+        select *, difference_text(compared, significant, unit, {literal(first.name)},
+            {literal(second.name)}) as sentence
+        from judged where firsts > 0 and seconds > 0 order by place
+    """)
     return [
         Comparison(
             network,
-            metric,
-            value,
-            is_significant,
-            SHOWN_METRICS[metric].unit.sentence(value, is_significant, first.name, second.name),
+            row["metric"],
+            Difference(
+                row["first"],
+                row["second"],
+                None if row["p"] is None else Interval(row["low"], row["high"], row["p"]),
+            ),
+            row["significant"],
+            row["sentence"],
         )
-        for (network, metric, value), is_significant in zip(
-            differences, are_significant, strict=True
-        )
+        for network in networks
+        for row in rows
+        if row["network"] == network.name
     ]
 
 
@@ -186,21 +204,19 @@ def peak_comparisons(selection: Selection) -> list[Comparison]:
     return selection.once("peak", lambda: comparisons(selection, PEAK, OFF_PEAK))
 
 
-def network_pairs(
+def compared_networks(
     networks: Sequence[ShownNetwork], first: Subset, second: Subset
-) -> list[tuple[ShownNetwork, ShownNetwork]]:
-    """Return the pairs of networks to compare.
+) -> list[ShownNetwork]:
+    """Return the networks to compare: with themselves, or the first subset's with the second's.
 
     Raises UserError if a subset names a network that the selection does not have.
     """
-    by_name = {network.name: network for network in networks}
+    names = {network.name for network in networks}
     for subset in (first, second):
-        if subset.network is not None and subset.network not in by_name:
+        if subset.network is not None and subset.network not in names:
             raise UserError(f"report: nothing to show for {subset.network!r}: no marts of it")
-    if first.network and second.network:
-        return [(by_name[first.network], by_name[second.network])]
     name = first.network or second.network
-    return [(network, network) for network in networks if name in (None, network.name)]
+    return [network for network in networks if name in (None, network.name)]
 
 
 def _measures_by_options(selection: Selection) -> str:
@@ -216,58 +232,3 @@ def _measures_by_options(selection: Selection) -> str:
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""
-
-
-def _min_users(selection: Selection) -> dict[str, int]:
-    """Return each network's min_users.
-
-    The mart `metrics` has no group of fewer users, but the connections may have.
-    """
-    rows = selection.rows("select network, coalesce(min_users, 0) as min_users from networks")
-    return {row["network"]: row["min_users"] for row in rows}
-
-
-def _sums(
-    selection: Selection, source: str, where: str, min_users: dict[str, int]
-) -> dict[tuple[str, str], Sums]:
-    """Return the Sums of each network and metric that have at least the network's min_users.
-
-    Labels of user groups contain the network's name: group 5 of one network has other users than
-    group 5 of another.
-    """
-    return {
-        (network, metric): replace(
-            sums, group=np.array([f"{network} {number}" for number in sums.group.tolist()])
-        )
-        for (network, metric), sums in sums_by(selection, source, where)
-        if len(sums.group) >= min_users.get(network, 0)
-    }
-
-
-def sums_by(
-    selection: Selection,
-    source: str,
-    where: str = "true",
-    keys: Sequence[str] = ("network", "metric"),
-) -> list[tuple[tuple, Sums]]:
-    """Return (values of the keys, Sums) of the source's rows that meet a condition.
-
-    source: a table, view or subquery with the columns of MEASURES. User groups keep their
-    numbers of the source (`user_group`), so that a network's group has one number in all subsets.
-    """
-    answer = selection.connection.sql(f"""
-        select {", ".join(keys)}, user_group, sum(measured)::double as measured,
-            sum(numerator) as numerator, sum(denominator) as denominator
-        from {source} where {where} group by all
-        having sum(denominator) > 0 order by {", ".join(keys)}
-    """).fetchnumpy()
-    labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
-    starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]
-    ends = [*starts, len(labels)][1:]
-    return [
-        (
-            labels[start],
-            Sums(*(answer[column][start:end] for column in SUMS_COLUMNS)),
-        )
-        for start, end in zip(starts, ends, strict=True)
-    ]

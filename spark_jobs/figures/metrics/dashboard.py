@@ -15,22 +15,22 @@ from spark_jobs.figures.dashboard_parts import (
     Metric,
     Text,
     ValueFilter,
-    if_enough_data,
     literal,
 )
 from spark_jobs.figures.dashboard_sql import USER_GROUPS, USERS
-from spark_jobs.figures.format import NOT_MEASURED, Unit
-from spark_jobs.figures.marts import mart
-from spark_jobs.figures.metrics.compare import MEASURES, OFF_PEAK, PEAK
+from spark_jobs.figures.format import NOT_MEASURED
+from spark_jobs.figures.metrics.compare import OFF_PEAK, PEAK
 from spark_jobs.figures.metrics.differences import (
     DATES_MARK,
+    MEASURES,
     UNITS_CTE,
     judged_sql,
     peak_sums_sql,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.metrics.numbers import BY_DAY
 from spark_jobs.figures.names import HOURS_SQL
-from spark_jobs.figures.numbers import PLACE, Numbers, mean
+from spark_jobs.figures.numbers import PLACE
 from spark_jobs.figures.statistics import CONFIDENCE
 
 PAGE = "giscope-peak"
@@ -112,12 +112,6 @@ from ({LAST_DAYS}) where (network, days) not in (select network, days from judge
 """,
     [Metric("beyond_chance", "count_if(significant)", "differences beyond chance", ",d")],
 )
-BY_DAY = Numbers(
-    mart("metrics"),
-    [mean("value", "value", "numerator", Unit(""), "denominator", "measured")],
-    {"on_day": "date"},
-    counts={},
-)
 TREND = Dataset(
     "trend",
     f"""
@@ -158,14 +152,14 @@ with {UNITS_CTE}, days as (
     select *, unnest(range(24)), null, null, 0, null, 0, 0, null from days
 )
 select network, date, country, access, hour, hours, format('{{:02d}} h', hour) as local_hour,
-    title || ' [' || unit || ']' as metric, {USERS}, measured,
+    title || ' [' || unit || ']' as metric, user_group, {USERS}, measured,
     numerator * scale as numerator, denominator
 from cells join units using (metric)
 """,
     [
         Metric(
             "share_of_mean",
-            if_enough_data(f"sum(numerator) / sum(denominator) / ({MEAN})", "measured"),
+            f"{BY_DAY['value'].metric.sql} / ({MEAN})",
             "of the network's mean",
             ".0%",
         ),

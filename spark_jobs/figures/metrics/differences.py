@@ -6,9 +6,11 @@ The SQL calls the functions of `figures/sql_functions.py` for the sums by user g
 from collections.abc import Iterable
 
 from spark_jobs.figures.dashboard_parts import literal
-from spark_jobs.figures.metrics.compare import MEASURES
+from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 
+MEASURES = f"(select * replace ({common_user_group('metrics')} as user_group) from metrics)"
+"""The mart `metrics`, with the same kind of user groups on all days of a network."""
 SINCE_MARK = "/* since */ null::date"
 """Mark in a dataset's SQL that becomes a day before all others if dates are selected, else null."""
 DATES_MARK = "/* dates */"

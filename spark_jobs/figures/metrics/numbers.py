@@ -6,6 +6,13 @@ from spark_jobs.figures.format import Unit
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import Numbers, mean
 
+BY_DAY = Numbers(
+    mart("metrics"),
+    [mean("value", "value", "numerator", Unit(""), "denominator", "measured")],
+    {"on_day": "date"},
+    counts={},
+)
+
 
 def numbers_of(
     metric: str, label: str, unit: Unit, counts: Mapping[str, tuple[str, str]] | None = None

@@ -8,17 +8,16 @@ from typing import Any
 from markupsafe import Markup
 
 from spark_jobs.figures.metrics.compare import (
-    MEASURES,
     OFF_PEAK,
     PEAK,
     Comparison,
     Subset,
+    compared_networks,
     comparisons,
-    network_pairs,
     peak_comparisons,
-    sums_by,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.metrics.numbers import BY_DAY
 from spark_jobs.figures.names import access_name, paler
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
 from spark_jobs.figures.plots import Trace, line, plots_html
@@ -59,11 +58,12 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
     Values of too few samples are left out.
     """
     values: dict[str, Values] = {network.name: {} for network in selection.networks}
-    for key, sums in sums_by(selection, MEASURES, "true", ("network", "metric", column, "date")):
-        network, metric, time, day = key
-        if network in values and sums.value is not None:
+    for row in BY_DAY.rows(selection, "network", "metric", column, "on_day"):
+        network, metric, value = row["network"], row["metric"], row["value"].value
+        if network in values and value is not None:
             of_metric = values[network].setdefault(metric, [])
-            of_metric.append((time, str(day)[:10], SHOWN_METRICS[metric].unit.scale * sums.value))
+            scaled = SHOWN_METRICS[metric].unit.scale * value
+            of_metric.append((row[column], str(row["on_day"]), scaled))
     return values
 
 
@@ -75,7 +75,7 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
     notes = [
         f"{network.name}: not compared, as there are too few connections or none {first.name} or "
         f"{second.name}."
-        for network, _ in network_pairs(selection.networks, first, second)
+        for network in compared_networks(selection.networks, first, second)
         if not any(c.network is network and c.difference.estimate is not None for c in results)
     ]
     return Section(
