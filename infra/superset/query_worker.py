@@ -85,6 +85,11 @@ class Session:
             return getattr(self, call)(*arguments)
         except (duckdb.OutOfMemoryException, MemoryError):
             raise out_of_memory() from None
+        except duckdb.InvalidInputException as error:
+            # So DuckDB passes on a MemoryError of a function in Python.
+            if "MemoryError" not in str(error):
+                raise
+            raise out_of_memory() from None
         finally:
             self._clock.stop()
 
