@@ -22,8 +22,6 @@ select
     coalesce(sum(marks_access), 0) as marked_access,
     -- int64 [episodes] (RFC 3168, 6.1): episodes of ECE by marks on the access side (classic ECN)
     coalesce(sum(ecn_episodes_access), 0) as episodes_access,
-    -- int64 [episodes] (RFC 3168, 6.1): episodes of ECE by marks on the Internet side (classic ECN)
-    coalesce(sum(ecn_episodes_internet), 0) as episodes_internet,
     -- double [packets] (INFOCOM V): expected losses on the access side
     sum(lost_access_expected) as lost_access,
     -- double [packets] (INFOCOM V): expected losses on the Internet side

@@ -14,12 +14,6 @@ select
     -- (links.rtt_max), rounded down: bins of 10 %. A median interpolated within its bin has an
     -- error of a few per cent
     cast(floor(10 * ln(greatest(rtt_max, 1e-6))) as int) as bin,
-    -- int32 or null: ten times the natural logarithm of the wait in the full queue in s
-    -- (links.queue_s), rounded down: bins of 10 %. A median interpolated within its bin has an
-    -- error of a few per cent. Null if there were too few losses to infer it
-    case
-        when queue_s is not null then cast(floor(10 * ln(greatest(queue_s, 1e-6))) as int)
-    end as queue_bin,
     -- string or null (RFC 7567): the kind of queue (links.queue_kind): fifo, early_drop or fair.
     -- Null if not known
     queue_kind,
@@ -31,9 +25,7 @@ select
     -- double [s]: sum of their largest RTTs
     sum(rtt_max order by rtt_max) as rtt_max_sum,
     -- double [s]: sum of their base RTTs: largest RTT less base RTT is queueing delay
-    sum(rtt_min order by rtt_min) as rtt_min_sum,
-    -- double [s]: sum of the waits in their full queues; 0 if queue_bin is null
-    coalesce(sum(queue_s order by queue_s), 0) as queue_sum
+    sum(rtt_min order by rtt_min) as rtt_min_sum
 from located_links
 where rtt_max is not null and rtt_min is not null
 group by all

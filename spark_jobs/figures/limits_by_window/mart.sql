@@ -50,25 +50,9 @@ select
     -- double [s] (Zhang et al., SIGCOMM 2002): time in which the mobile's window was closed, or the
     -- mobile had not requested more
     sum(limited_mobile) as limited_mobile,
-    -- int64 [connections]: connections whose longest limit was channel (flows.limited_by)
-    count(*) filter (where limited_by = 'channel') as flows_channel,
-    -- int64 [connections]: connections whose longest limit was receiver (flows.limited_by)
-    count(*) filter (where limited_by = 'receiver') as flows_receiver,
-    -- int64 [connections]: connections whose longest limit was recovery (flows.limited_by)
-    count(*) filter (where limited_by = 'recovery') as flows_recovery,
-    -- int64 [connections]: connections whose longest limit was slow_start (flows.limited_by)
-    count(*) filter (where limited_by = 'slow_start') as flows_slow_start,
-    -- int64 [connections]: connections whose longest limit was server (flows.limited_by)
-    count(*) filter (where limited_by = 'server') as flows_server,
-    -- int64 [connections]: connections whose longest limit was mobile (flows.limited_by)
-    count(*) filter (where limited_by = 'mobile') as flows_mobile,
     -- int64 [spikes]: number of delay spikes (flows.delay_spikes). Divided by the sum of the six
     -- times, it is their rate
     coalesce(sum(delay_spikes), 0) as delay_spikes,
-    -- int64 [connections]: connections with a single-flow throughput: single and above 100 KiB
-    count(throughput) as throughput_flows,
-    -- double [bit/s]: sum of the single-flow throughputs
-    coalesce(sum(throughput), 0) as throughput_sum,
     -- int64 [connections]: connections with a user throughput: above 100 KiB
     count(user_throughput) as user_throughput_flows,
     -- double [bit/s]: sum of the user throughputs

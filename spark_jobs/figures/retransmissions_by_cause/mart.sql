@@ -33,9 +33,7 @@ retransmission_counts as (
         count(*) filter (where cause = 'unknown' and not needed) as unknown_spurious,
         count(*) filter (where cause = 'unknown' and needed is null) as unknown_undecided,
         count(*) filter (where cause = 'synack') as synack,
-        count(*) filter (where new_data) as new_data_probes,
-        count(spurious_by) as spurious_rto_expiries,
-        count(*) filter (where spurious_rto) as frto_rto_expiries
+        count(spurious_by) as spurious_rto_expiries
     from retransmitted_packets
     group by local_hour, sack, timestamps, user_group
 ),
@@ -106,15 +104,9 @@ select
     coalesce(unknown_undecided, 0) as unknown_undecided,
     -- int64 [packets]: retransmissions of SYN ACKs, which are never checked for being spurious
     coalesce(synack, 0) as synack,
-    -- int64 [packets] (RFC 8985, 7.3): loss probes with data that was not sent before: no
-    -- retransmissions
-    coalesce(new_data_probes, 0) as new_data_probes,
     -- int64 [expiries] (RFC 5682, 3522, 3708): of rto, spurious RTO expiries by any sign
     -- (retransmissions.spurious_by)
-    coalesce(spurious_rto_expiries, 0) as spurious_rto_expiries,
-    -- int64 [expiries] (RFC 5682): of these, expiries that the server can detect by F-RTO
-    -- (retransmissions.spurious_rto)
-    coalesce(frto_rto_expiries, 0) as frto_rto_expiries
+    coalesce(spurious_rto_expiries, 0) as spurious_rto_expiries
 from connection_counts
 left join retransmission_counts
     on retransmission_counts.local_hour = connection_counts.local_hour

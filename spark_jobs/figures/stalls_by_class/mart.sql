@@ -98,16 +98,10 @@ select
     count(*) as stalls,
     -- double [s]: sum of their durations
     sum(us) / 1e6 as seconds,
-    -- int64 [stalls]: of these, stalls for which the fate of the segments in flight is known
-    count(lost) as lost_stalls,
     -- int64 [segments] (INFOCOM V): segments in flight in these that were lost on the access side
     coalesce(sum(lost), 0) as lost,
     -- int64 [stalls] (RFC 5681, 3.1): of all, stalls that an RTO expiry ended, so that the server
     -- is in slow start (stalls.slow_start)
-    count(*) filter (where slow_start) as rto_stalls,
-    -- int64 [stalls]: of all, those that show a reselection or a handover (stalls.interruption)
-    count(*) filter (where interruption = 'pause') as pauses,
-    -- int64 [stalls]: of all, those that show a preemption (stalls.interruption)
-    count(*) filter (where interruption = 'flush') as flushes
+    count(*) filter (where slow_start) as rto_stalls
 from counted_stalls
 group by all
