@@ -9,7 +9,7 @@ with starting as (
 located_stalls as (
     select
         starting.flow_id, first_local_hour,
-        class, lost, slow_start, interruption,
+        class, lost, slow_start,
         first_user_hour, user_group, user_bit,
         first_local_hour + hour as local_hour,
         class not in ('data_unavailable', 'client_idle', 'zero_window') as is_path_stall,
@@ -63,7 +63,6 @@ counted_stalls as (
         (end_us - located_stalls.begin_us) / 1e6 as seconds,
         lost,
         slow_start,
-        interruption,
         overlap_counts.users
     from located_stalls
     left join overlap_counts
