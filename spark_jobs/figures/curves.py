@@ -19,8 +19,8 @@ from spark_jobs.figures.hours import Hours
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import SHOWN_BINS
 from spark_jobs.figures.numbers import BINS, USERS, Numbers, Quantile, Row, Value, mean
-from spark_jobs.figures.page_elements import group_rows, log_seconds_axis
-from spark_jobs.figures.plots import GRID, Trace, line, plots_html
+from spark_jobs.figures.page_elements import GRID, group_rows, log_seconds_axis
+from spark_jobs.figures.plots import Trace, line, plots_html
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import enough
 
@@ -48,6 +48,7 @@ def distribution(
     levels: Sequence[float],
     counted: str = "connections",
     dimensions: Mapping[str, str] | None = None,
+    total: str = "",
     more: Sequence[Value] = (),
     table: Table = DISTRIBUTIONS,
     source: str = "",
@@ -55,7 +56,8 @@ def distribution(
     """Return the number, mean and quantiles of samples of the mart distributions.
 
     where: condition on its rows. levels: of the quantiles. counted: what a sample is, in words.
-    dimensions: as of Numbers. more: further values. table, source: as `mart` and `source` of
+    dimensions: as of Numbers. total: SQL of the samples that the section is about, if these are
+    not all. more: further values. table, source: as `mart` and `source` of
     Numbers, of another mart with such rows.
     """
     quantiles = [
@@ -68,7 +70,7 @@ def distribution(
         [average, *quantiles, *more],
         dimensions or {},
         where,
-        {"samples": (counted, "samples")},
+        {**({"total": ("", total)} if total else {}), "samples": (counted, "samples")},
         aggregates=USERS,
         source=source,
     )
@@ -104,26 +106,32 @@ class Curves:
         title: str,
         selection: Selection,
         numbers: Numbers,
-        by: Sequence[str],
+        by: Mapping[str, Sequence[str]],
         shown: Sequence[tuple[Hours[Row], Row]],
         totals: str,
     ) -> Markup:
         """Return the plots as HTML.
 
-        by: columns by which the rows `shown` are grouped, beside the network and its hours; a row
-        without them is of all their values, and is called `totals`.
+        by: columns by which the rows `shown` are grouped, beside the network and its hours, with
+        their values in order; a row without them is of all values, and is called `totals`.
         """
         is_histogram = self.shape == "histogram"
         bins = numbers.bins(selection, "network", "period", *by, of_users=is_histogram)
-        width = (self.width / self.unit.scale) or bin_width(bins)
+        width = (self.width / self.unit.scale or bin_width(bins)) if is_histogram else 0
         keys = ["network", "period"] if any(hours.period for hours, _ in shown) else ["network"]
         all_samples, samples_by = group_rows(bins, *keys), group_rows(bins, *keys, *by)
         shown = [item for item in shown if enough(item[1]["samples"], item[1]["users"])]
         labels = [
-            list(dict.fromkeys(row.get(name, totals) for _, row in shown)) if name else [""]
+            [
+                value
+                for value in (totals, *by[name])
+                if any(row.get(name, totals) == value for _, row in shown)
+            ]
+            if name
+            else [""]
             for name in (self.rows, self.columns)
         ]
-        dashes = list(dict.fromkeys(row[self.dashed] for _, row in shown)) if self.dashed else []
+        dashes = by[self.dashed] if self.dashed else ()
         traces: list[tuple[int, int, Trace]] = []
         ends = [self.end] * len(labels[1])
         for hours, row in shown:
@@ -181,7 +189,7 @@ class Curves:
         )
         return [
             cumulative_chart(
-                ": ".join([title, *values]),
+                f"{title}: {', '.join(values)}",
                 dataset,
                 "value_below",
                 f"{self.x} [{self.unit.name}]",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.figures.mart_columns import USER_COUNT, user_count
+from spark_jobs.figures.mart_columns import user_count, users_with
 from spark_jobs.figures.statistics import enough_sql
 
 FormData = dict[str, Any]
@@ -134,13 +134,14 @@ def enough_data(samples: str, partition_by: str = "") -> str:
     samples: column with the number of samples of a row.
     partition_by: column of the chart's groups; all groups with the same value count together.
     """
-    count, users = f"sum({samples})", USER_COUNT
+    count, users = f"sum({samples})", users_with(samples)
     if partition_by:
         window = f"over (partition by {partition_by})"
         count = f"sum({count}) {window}"
+        known = f"filter (where ({samples}) > 0)"
         users = user_count(
-            f"bit_or(bit_or(user_groups)) {window}",
-            f"list(list_distinct(flatten(list(user_numbers)))) {window}",
+            f"bit_or(bit_or(user_groups) {known}) {window}",
+            f"list(list_distinct(flatten(list(user_numbers) {known}))) {window}",
         )
     return enough_sql(count, users)
 

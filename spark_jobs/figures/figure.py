@@ -248,9 +248,8 @@ class Figure:
             case Bars() as bars:
                 return self._bars(bars, rows)
             case Curves() as curves:
-                return curves.html(
-                    self.title, selection, self.numbers, list(self.by), shown, self.totals
-                )
+                by = {name: values for name, (_, values) in self.by.items()}
+                return curves.html(self.title, selection, self.numbers, by, shown, self.totals)
             case None:
                 return Markup()
         return self.drawn(selection, rows)

@@ -52,6 +52,13 @@ def user_count(groups: str, numbers: str) -> str:
 USER_COUNT = user_count("bit_or(user_groups)", "list(user_numbers)")
 """SQL of the number of users of rows with USER_GROUPS; a lower bound if a day has many users."""
 
+
+def users_with(samples: str) -> str:
+    """Return SQL of the number of users of the rows in which `samples` is positive."""
+    condition = f"filter (where ({samples}) > 0)"
+    return user_count(f"bit_or(user_groups) {condition}", f"list(user_numbers) {condition}")
+
+
 USER_GROUP = Column(
     "user_group",
     "int32",

@@ -1,18 +1,18 @@
-"""Numbers of a figure: ratios of sums over a mart's rows, with intervals by user group.
+"""Numbers of a figure: ratios and quantiles over a mart's rows, with intervals by user group.
 
 A figure defines its numbers once. `Numbers.rows` returns them to the report, and
 `Numbers.dataset` to a dashboard. Both run the SQL of `Numbers.sql`, which needs a connection with
 the functions of `sql_functions`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas import Table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, literal
 from spark_jobs.figures.format import PERCENT, Unit
-from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP, common_user_group
+from spark_jobs.figures.mart_columns import USER_COUNT, USER_GROUP, common_user_group, users_with
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.selection import Selection
 from spark_jobs.figures.statistics import UNKNOWN, Estimate, enough_sql
@@ -29,6 +29,14 @@ PLACE = ("network", "country", "access", "hours")
 """Columns, besides the date, by which a dataset of numbers is grouped."""
 NETWORK_PROPERTIES = ("country", "access")
 """Columns that have one value for each network."""
+
+
+UsersOf = Callable[[str], str]
+
+
+def _one_user_with(samples: str) -> str:
+    """Return SQL of the number of users with samples, in rows of one user group."""
+    return f"(sum({samples}) > 0)::int"
 
 
 @dataclass(frozen=True)
@@ -71,20 +79,24 @@ class Ratio:
             ".3~p" if self.unit is PERCENT else ",.3~r",
         )
 
-    def sums(self, n: int) -> list[str]:
-        """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
+    def sums(self, n: int, users_of: UsersOf) -> list[str]:
+        """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values.
+
+        users_of: returns SQL of the number of users with samples.
+        """
         parts = {
             "numerator": self.numerator,
             "denominator": self.denominator,
             "samples": self.samples,
         }
-        return [f"sum(({sql})::double) as {part}_{n}" for part, sql in parts.items()]
+        sums = [f"sum(({sql})::double) as {part}_{n}" for part, sql in parts.items()]
+        return [*sums, f"{users_of(self.samples)} as users_{n}"]
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.kind == "none":
             return (
-                f"{{'value': case when {enough_sql(f'sum(samples_{n})', 'sum(users)')} "
+                f"{{'value': case when {enough_sql(f'sum(samples_{n})', f'sum(users_{n})')} "
                 f"then sum(numerator_{n}) / nullif(sum(denominator_{n}), 0) end, "
                 "'low': null::double, 'high': null::double}"
             )
@@ -116,19 +128,20 @@ class Quantile:
     unit: Unit
     kind = "quantile"
 
-    def sums(self, n: int) -> list[str]:
+    def sums(self, n: int, users_of: UsersOf) -> list[str]:
         """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
         bins = f"[samples, weight, weighted_sum, {LOWEST}, {HIGHEST}]"
         return [
-            f"list({bins}::double[]) as bins",
+            f"list({bins}::double[]) filter (weight > 0) as bins",
             f"sum(samples) as samples_{n}",
+            f"{users_of('samples')} as users_{n}",
             f"max({HIGHEST}) as maximum",
         ]
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.level == 1:
-            return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
+            return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", f"sum(users_{n})")}
                 then max(maximum) end, 'low': null::double, 'high': null::double}}"""
         return f"quantile_interval(list(bins order by network, user_group), {self.level})"
 
@@ -153,16 +166,18 @@ class LogQuantile:
         """Name of the column with the bins, which quantiles of one weight share."""
         return f'"bins of {self.weight}"'
 
-    def sums(self, n: int) -> list[str]:
+    def sums(self, n: int, users_of: UsersOf) -> list[str]:
         """Return SQL of the columns of `Numbers._user_sums`; n: place among a figure's values."""
+        samples = f"if(bin is null, 0, {self.samples})"
         return [
             f"list([bin, {self.weight}]::double[]) filter (bin is not null) as {self._bins}",
-            f"sum(if(bin is null, 0, {self.samples})) as samples_{n}",
+            f"sum({samples}) as samples_{n}",
+            f"{users_of(samples)} as users_{n}",
         ]
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
-        return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", "sum(users)")}
+        return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", f"sum(users_{n})")}
             then log_quantile(flatten(list({self._bins})), {self.level}) end,
             'low': null::double, 'high': null::double}}"""
 
@@ -287,12 +302,15 @@ class Numbers:
             select * from (select *, {HOURS_SQL} as hours from {self.source or self.mart.name})
             where ({self.where}) {FILTERS_MARK}
         )"""
-        grouped, users = ["network", *keys], f"{USER_COUNT} as users"
+        grouped, users, users_of = ["network", *keys], f"{USER_COUNT} as users", users_with
         if USER_GROUP.name in self.mart.arrow.names:
             grouped, users = [*grouped, f"{common_user_group(rows)} as user_group"], "1 as users"
+            users_of = _one_user_with
         sums = [
             *(f'sum({sql}) as "{name}"' for name, (_, sql) in self.counts.items()),
-            *dict.fromkeys(sql for n, ratio in enumerate(self.ratios) for sql in ratio.sums(n)),
+            *dict.fromkeys(
+                sql for n, ratio in enumerate(self.ratios) for sql in ratio.sums(n, users_of)
+            ),
         ]
         return f"""
             select {", ".join([*grouped, users, "max(date) as day", *sums])}
@@ -309,7 +327,9 @@ class Numbers:
     def bins(self, selection: Selection, *by: str, of_users: bool = True) -> list[dict[str, Any]]:
         """Return the binned samples, summed by the columns `by` and bin; of_users: and by user."""
         keys = ", ".join(f'{self.dimensions.get(name, name)} as "{name}"' for name in by)
-        rows = f"(select * from {self.source or self.mart.name} where {self.where})"
+        rows = (
+            f"(select * from {self.source or self.mart.name} where ({self.where}) and weight > 0)"
+        )
         return selection.rows(f"""
             select {keys}, bin, {common_user_group(rows) if of_users else "0"} as user_group,
                 sum(samples)::bigint as samples, sum(weight) as weight,

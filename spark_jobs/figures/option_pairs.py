@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from spark_jobs.figures.hours import Hours, grid_of
 from spark_jobs.figures.names import MUTED_COLOURS
-from spark_jobs.figures.plots import GRID, Trace, plots_html
+from spark_jobs.figures.page_elements import GRID
+from spark_jobs.figures.plots import Trace, plots_html
 
 PAIRS = ("neither", "SACK", "timestamps", "SACK and timestamps")
 PAIR_COLOURS = dict(zip(PAIRS, MUTED_COLOURS, strict=False))

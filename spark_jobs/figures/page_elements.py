@@ -15,7 +15,8 @@ from spark_jobs.figures.format import NOT_MEASURED, TOO_FEW
 from spark_jobs.figures.statistics import Estimate
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-TEXT, GRID = "#1a1a1a", "#e3e3e3"
+TEXT = "#1a1a1a"
+GRID = {"showgrid": True, "gridcolor": "#eeeeee"}
 
 
 @dataclass
@@ -181,8 +182,7 @@ def log_seconds_axis(title: str) -> dict[str, Any]:
         "type": "log",
         "title": {"text": title},
         "tickvals": TICKS_S,
-        "showgrid": True,
-        "gridcolor": GRID,
+        **GRID,
     }
 
 

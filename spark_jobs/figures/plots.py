@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from spark_jobs.figures.page_elements import figure_html
 
-GRID = {"showgrid": True, "gridcolor": "#eeeeee"}
 TITLE_PX = 13
 Y_TITLE = {
     "xanchor": "right",

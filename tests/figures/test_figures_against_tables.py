@@ -417,7 +417,7 @@ def test_quic_is_of_both_tables(pages):
         many = times.groupby(keys).filter(lambda rows: len(rows) >= 100)
         median = median_of(column, 1000)
         agree(many, keys, median, pages.printed("quic-times", cell=3), 0.02)
-        shown = pages.chart("QUIC beside TCP: set-up delay and RTT, with", "quantile_1", *keys)
+        shown = pages.chart("QUIC beside TCP: times, with", "quantile_1", *keys)
         agree(many, keys, median, shown, 0.02)
 
 

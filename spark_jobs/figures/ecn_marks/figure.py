@@ -7,8 +7,8 @@ from spark_jobs.figures.format import PER_1000
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import MUTED_COLOURS
 from spark_jobs.figures.numbers import Numbers, Ratio
-from spark_jobs.figures.page_elements import group_rows
-from spark_jobs.figures.plots import GRID, line, plots_html
+from spark_jobs.figures.page_elements import GRID, group_rows
+from spark_jobs.figures.plots import line, plots_html
 from spark_jobs.figures.selection import Selection
 
 OF_CLASSIC = "case when ecn = 'classic' then ect_packets else 0 end"

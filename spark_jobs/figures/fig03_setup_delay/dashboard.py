@@ -11,7 +11,6 @@ PAGE = "giscope-setup"
 CATEGORY_WHENS = " ".join(
     f"when single = {single} and background = {background} then '{label}'"
     for label, (single, background) in CATEGORIES.items()
-    if single is not None
 )
 SETUP_DELAY = Dataset(
     "setup_delay",

@@ -30,7 +30,7 @@ sections = Figure(
     "Time from the first SYN to the first ACK at Gi. The four lower histograms add up to the "
     "uppermost. 1+ SYN and/or 1+ SYN ACK, as in the paper: at least one was retransmitted. "
     "Background traffic: another packet of the user within 5 s before the first SYN, or during the "
-    "set-up.",
+    f"set-up. The axis ends at {SHOWN_S:.0f} s.",
     "",
     distribution(
         MEASURE,

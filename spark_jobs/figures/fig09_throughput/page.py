@@ -18,6 +18,7 @@ sections = Figure(
         f"measure in {tuple(MEASURES)}",
         KBITS,
         (0.1, 0.5, 0.9),
+        total="if(measure = 'throughput', samples, 0)",
         dimensions={"counted": label_sql("measure", MEASURES)},
     ),
     by={"counted": ("counted", COUNTED)},

@@ -21,6 +21,7 @@ sections = Figure(
         f"measure in {tuple(MEASURES)}",
         KBITS,
         (0.1, 0.5, 0.9),
+        total="if(measure = 'user_throughput', samples, 0)",
         dimensions={
             "level": label_sql("category", {str(n): label for n, label in LEVELS.items()}),
             "counted": label_sql("measure", MEASURES),

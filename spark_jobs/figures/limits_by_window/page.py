@@ -12,8 +12,8 @@ from spark_jobs.figures.limits_by_window.numbers import (
     PARALLEL,
     WINDOWS,
 )
-from spark_jobs.figures.page_elements import group_rows
-from spark_jobs.figures.plots import GRID, line, plots_html
+from spark_jobs.figures.page_elements import GRID, group_rows
+from spark_jobs.figures.plots import line, plots_html
 from spark_jobs.figures.selection import Selection
 
 SYMBOLS = {"small": "circle", "medium": "square", "large": "diamond"}

@@ -37,8 +37,8 @@ def judged_sql(sums: str, *keys: str) -> str:
     """Return common table expressions, the last of them `judged`: differences between two halves.
 
     sums: SQL of rows with user group, `in_first`, measured, numerator and denominator, by page,
-    place, date, metric and the columns `keys`. A difference beyond chance is one among all of its
-    `page`.
+    network, country, access, date, metric and the columns `keys`. A difference beyond chance is one
+    among all of its `page`.
     """
     by = ", ".join(["page", "network", "country", "access", "metric", *keys])
     return f"""

@@ -1,4 +1,4 @@
-"""The numbers of one metric of the mart."""
+"""The mean of one metric, and of each metric by day."""
 
 from collections.abc import Mapping
 

@@ -235,7 +235,7 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
         source="as in the first figure",
         caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the "
         "value by local hour; darker is higher. Gaps and white: no data, or fewer than five "
-        "connections or three users.",
+        "connections, three users, or three effective users of a mean.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak separately",
         figure=Markup().join(

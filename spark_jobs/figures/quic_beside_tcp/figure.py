@@ -53,20 +53,20 @@ FIGURES = [
     ),
     Figure(
         "quic-times",
-        "QUIC beside TCP: set-up delay and RTT",
+        "QUIC beside TCP: times",
         "INFOCOM 2004, Sections III.A and III.B; RFC 9312, 2.4, 3.8; beside Figs. 3 and 4",
         "Cumulative distributions. QUIC's set-up delay is the time from the mobile's first Initial "
         "to its first packet that needs the server's handshake. It includes the TLS handshake, "
         "which TCP's does not. The RTTs are those of the set-up. TCP's count without background "
         "traffic only, QUIC's count with any. The spin bit (RFC 9000, 17.4) shows the RTT from "
-        "mobile to server and back during the connection; its distribution is that of the "
+        "mobile to server and back during the connection; the table has the distribution of the "
         "connections' medians. Only a spin bit that spins shows the RTT. One without signal "
         "changes as random values do.",
         "giscope-setup",
         TIMES,
         by={"time": ("time", list(TIME_LABELS.values())), "protocol": ("protocol", PROTOCOLS)},
         by_hours=True,
-        more={"RTT by the spin bit of QUIC": SPIN_RTTS, "Spin bits of QUIC": SPIN_BITS},
+        more={"RTT by the spin bit": SPIN_RTTS, "spin bits": SPIN_BITS},
         counted="times",
         drawn=Curves(
             "Time", SECONDS, "connections", "below", "protocol", "time", is_logarithmic=True

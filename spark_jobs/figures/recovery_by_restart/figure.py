@@ -23,8 +23,8 @@ NUMBERS = Numbers(
               kind="none"),
         Ratio("recovery", "recovered: mean", "recovery_sum", RECOVERED, SECONDS, RECOVERED,
               "none"),
-        LogQuantile("median", "median", 0.5, SECONDS, "stalls", "stalls"),
-        LogQuantile("high", "90th percentile", 0.9, SECONDS, "stalls", "stalls"),
+        LogQuantile("median", "recovered: median", 0.5, SECONDS, "stalls", "stalls"),
+        LogQuantile("high", "recovered: 90th percentile", 0.9, SECONDS, "stalls", "stalls"),
     ],
     {
         "interruption": label_sql("interruption", INTERRUPTIONS, f"'{NO_INTERRUPTION}'"),

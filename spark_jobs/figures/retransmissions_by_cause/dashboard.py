@@ -4,7 +4,7 @@ from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
 from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS
 from spark_jobs.figures.names import MUTED_COLOURS, paler
-from spark_jobs.figures.retransmissions_by_cause.numbers import ALL, CAUSE_LABELS
+from spark_jobs.figures.retransmissions_by_cause.numbers import BY_CAUSE, CAUSE_LABELS
 
 PAGE = "giscope-why"
 COLOURS = {
@@ -12,13 +12,12 @@ COLOURS = {
     for label, colour in zip(CAUSE_LABELS.values(), MUTED_COLOURS, strict=True)
     for spurious in ("", ", spurious")
 }
-BY_CAUSE = ALL.shares[1:]
 RETRANSMISSIONS = Dataset(
     "causes_of_retransmissions",
     f"""
 select {KEYS}, {USER_GROUPS}, data_packets,
-    unnest({[ratio.label for ratio in BY_CAUSE]}) as cause,
-    unnest([{", ".join(ratio.numerator for ratio in BY_CAUSE)}]) as retransmissions
+    unnest({[ratio.label for ratio in BY_CAUSE.shares]}) as cause,
+    unnest([{", ".join(ratio.numerator for ratio in BY_CAUSE.shares)}]) as retransmissions
 from retransmissions_by_cause
 """,
     [

@@ -93,19 +93,16 @@ KINDS = Numbers(
     counts=NUMBERS.counts,
 )  # fmt: skip
 """The same retransmissions as the parts of bars."""
-ALL = Numbers(
+BY_CAUSE = Numbers(
     mart("retransmissions_by_cause"),
     [
-        _of_packets("retransmissions", "retransmissions", TOTAL),
-        *(
-            _of_packets(name, label, sql)
-            for cause, words in CAUSE_LABELS.items()
-            for name, label, sql in (
-                (cause, words, f"{cause} - {cause}_spurious"),
-                (f"{cause}_spurious", f"{words}, spurious", f"{cause}_spurious"),
-            )
-        ),
+        _of_packets(name, label, sql)
+        for cause, words in CAUSE_LABELS.items()
+        for name, label, sql in (
+            (cause, words, f"{cause} - {cause}_spurious"),
+            (f"{cause}_spurious", f"{words}, spurious", f"{cause}_spurious"),
+        )
     ],
     counts=NUMBERS.counts,
 )
-"""All retransmissions, and those by each cause."""
+"""Retransmissions by each cause."""

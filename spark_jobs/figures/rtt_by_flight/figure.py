@@ -6,8 +6,8 @@ Source: Wennström, Brunstrom and Rendón, Electronics Letters 2004, Figs. 3 and
 from markupsafe import Markup
 
 from spark_jobs.figures.figure import Figure, Rows, grouped
-from spark_jobs.figures.page_elements import log_seconds_axis
-from spark_jobs.figures.plots import GRID, line, plots_html
+from spark_jobs.figures.page_elements import GRID, log_seconds_axis
+from spark_jobs.figures.plots import line, plots_html
 from spark_jobs.figures.rtt_by_flight.numbers import MIN_FLIGHT_B, NUMBERS
 from spark_jobs.figures.selection import Selection
 
