@@ -7,8 +7,8 @@ example.toml        a few rows of the tables, and the mart's rows and numbers th
 figure.py           NUMBERS, and FIGURE: its section of the report and its charts (see figure.py);
                     or FIGURES, several of them
 numbers.py          numbers, labels and constants that several files need
-page.py             sections of the report that need more: `sections(selection)`
-dashboard.py        charts that need more: ROWS, on the dashboard PAGE, and COLOURS of labels
+page.py             sections that only the report has: `sections(selection)`
+dashboard.py        charts that only a dashboard has: ROWS, on PAGE, and COLOURS of labels
 
 A new folder needs no entry in a list. The modules beside the folders are what figures share.
 CONTRIBUTING.md shows how to add a figure.

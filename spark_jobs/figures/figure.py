@@ -1,7 +1,7 @@
 """Figures of numbers: one specification, drawn on the report's page and on a dashboard.
 
-A folder's `figure.py` has FIGURE. A folder may have a `page.py` with further sections, and a
-`dashboard.py` with further charts.
+A folder's `figure.py` has FIGURE, or FIGURES. A folder may have a `page.py` with sections that only
+the report has, and a `dashboard.py` with further charts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Bars:
 class Figure:
     """A section of the report, and charts of a dashboard, about some numbers.
 
-    page: address of the dashboard
+    page: address of the dashboard; empty: the section's numbers have no local hour, so that a
+    dashboard cannot filter them
     by: columns by which the rows are grouped, beside the network: by name, heading and values in
     order (none: from the lowest)
     by_hours: whether there are rows of peak and off-peak, and not of all hours together
