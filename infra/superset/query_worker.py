@@ -86,7 +86,7 @@ class Session:
         except (duckdb.OutOfMemoryException, MemoryError):
             raise out_of_memory() from None
         except duckdb.InvalidInputException as error:
-            # So DuckDB passes on a MemoryError of a function in Python.
+            # DuckDB raises this error if a function in Python raises MemoryError.
             if "MemoryError" not in str(error):
                 raise
             raise out_of_memory() from None

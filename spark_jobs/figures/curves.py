@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from schemas import Table
 from spark_jobs.figures.charts import cumulative as cumulative_chart
-from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline, literal
+from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline, label_sql, literal
 from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS, share_of_series
-from spark_jobs.figures.format import Unit
+from spark_jobs.figures.format import KBITS, Unit
 from spark_jobs.figures.hours import Hours
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.names import SHOWN_BINS
@@ -57,8 +57,8 @@ def distribution(
 
     where: condition on its rows. levels: of the quantiles. counted: what a sample is, in words.
     dimensions: as of Numbers. total: SQL of the samples that the section is about, if these are
-    not all. more: further values. table, source: as `mart` and `source` of
-    Numbers, of another mart with such rows.
+    not all. more: further values. table, source: as `mart` and `source` of Numbers, of another mart
+    with such rows.
     """
     quantiles = [
         Quantile(f"quantile_{n}", QUANTILE_LABELS.get(q, f"{100 * q:.0f}th percentile"), q, unit)
@@ -73,6 +73,21 @@ def distribution(
         {**({"total": ("", total)} if total else {}), "samples": (counted, "samples")},
         aggregates=USERS,
         source=source,
+    )
+
+
+def rates(measure: str, **dimensions: str) -> Numbers:
+    """Return the quantiles of a rate of connections, by the bytes that it counts.
+
+    measure: of the bytes that passed Gi. dimensions: SQL of further columns to group by.
+    """
+    measures = dict(zip((measure, f"{measure}_received"), COUNTED, strict=True))
+    return distribution(
+        f"measure in {tuple(measures)}",
+        KBITS,
+        (0.1, 0.5, 0.9),
+        dimensions={**dimensions, "counted": label_sql("measure", measures)},
+        total=f"if(measure = '{measure}', samples, 0)",
     )
 
 
@@ -217,8 +232,7 @@ class Curves:
             "below": f"%{{y:.2f}} below %{{x:.3~r}} {unit}",
             "above": f"%{{y:.1f}} % above %{{x:.3~r}} {unit}",
         }[self.shape]
-        steps = {} if self.shape == "below" else {"line": {"shape": "hv"}}
-        return line(name, colour, x, y, hover, dash, **steps)
+        return line(name, colour, x, y, hover, dash, steps=self.shape != "below")
 
     def _x_axis(self, end: float) -> dict[str, Any]:
         title = f"{self.x} [{self.unit.name}]"

@@ -71,8 +71,7 @@ class Bars:
 class Figure:
     """A section of the report, and charts of a dashboard, about some numbers.
 
-    page: address of the dashboard; empty: the section's numbers have no local hour, so that a
-    dashboard cannot filter them
+    page: address of the dashboard; empty: only the report has the figure
     by: columns by which the rows are grouped, beside the network: by name, heading and values in
     order (none: from the lowest)
     by_hours: whether there are rows of peak and off-peak, and not of all hours together
@@ -84,8 +83,8 @@ class Figure:
     more: further numbers, each as a table with its caption
     counted: what the section is about, in words; the first of the numbers' counts says how many
     drawn: what the section and the dashboard draw; a function draws rows for the section alone
-    needs: name of a ratio; without a value of it, the section has a note instead of numbers. So it
-    has if it is about nothing
+    needs: name of a ratio; if no row has a value of it, the section has a note instead of numbers.
+    Without `needs`, it has the note if it is about nothing
     hourly: names of the ratios that the dashboard also draws by local hour
     notes: what the paper says, in words
     part_heading: heading of the part of the report that begins with this section
@@ -145,7 +144,10 @@ class Figure:
         return [unless_empty(section, has_data)]
 
     def _rows(self, numbers: Numbers, selection: Selection, *by: str) -> Rows:
-        """Return the rows with their networks, or with the hours of these; empty rows not."""
+        """Return the rows with their networks, or with the hours of these.
+
+        Rows of the columns `by` without any count are left out.
+        """
         keys = ["network", *(["period"] if self.by_hours else []), *by]
         found = [
             row

@@ -39,6 +39,15 @@ def _one_user_with(samples: str) -> str:
     return f"(sum({samples}) > 0)::int"
 
 
+def _if_enough(n: int, value: str) -> str:
+    """Return SQL of the struct of a value without an interval; null of too few samples or users."""
+    enough = enough_sql(f"sum(samples_{n})", f"sum(users_{n})")
+    return (
+        f"{{'value': case when {enough} then {value} end, 'low': null::double, "
+        "'high': null::double}"
+    )
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A value of a figure: the sum of a numerator divided by the sum of a denominator.
@@ -95,11 +104,7 @@ class Ratio:
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.kind == "none":
-            return (
-                f"{{'value': case when {enough_sql(f'sum(samples_{n})', f'sum(users_{n})')} "
-                f"then sum(numerator_{n}) / nullif(sum(denominator_{n}), 0) end, "
-                "'low': null::double, 'high': null::double}"
-            )
+            return _if_enough(n, f"sum(numerator_{n}) / nullif(sum(denominator_{n}), 0)")
         # A fixed order: the last digits of sums of floats depend on it.
         lists = ", ".join(
             f"list({part}_{n} order by network, user_group)"
@@ -119,7 +124,8 @@ def mean(
 class Quantile:
     """A value of a figure: the value below which the share `level` of the samples' weight lies.
 
-    The rows are binned samples, as of the mart distributions. The largest has no interval.
+    The rows are binned samples, as of the mart distributions. The quantile of level 1 is the
+    largest sample, and has no interval.
     """
 
     name: str
@@ -141,8 +147,7 @@ class Quantile:
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
         if self.level == 1:
-            return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", f"sum(users_{n})")}
-                then max(maximum) end, 'low': null::double, 'high': null::double}}"""
+            return _if_enough(n, "max(maximum)")
         return f"quantile_interval(list(bins order by network, user_group), {self.level})"
 
 
@@ -177,9 +182,7 @@ class LogQuantile:
 
     def estimate(self, n: int) -> str:
         """Return SQL of the struct (value, low, high) over the rows of `Numbers._user_sums`."""
-        return f"""{{'value': case when {enough_sql(f"sum(samples_{n})", f"sum(users_{n})")}
-            then log_quantile(flatten(list({self._bins})), {self.level}) end,
-            'low': null::double, 'high': null::double}}"""
+        return _if_enough(n, f"log_quantile(flatten(list({self._bins})), {self.level})")
 
 
 BINS = 50

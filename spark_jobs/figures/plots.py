@@ -27,16 +27,32 @@ Axis = Mapping[str, Any]
 
 
 def line(
-    name: str, colour: str, x: Sequence, y: Sequence, hover: str, dash: str = "solid", **more: Any
+    name: str,
+    colour: str,
+    x: Sequence,
+    y: Sequence,
+    hover: str,
+    dash: str = "solid",
+    *,
+    steps: bool = False,
+    **more: Any,
 ) -> Trace:
-    """Return a line; hover: Plotly's template of a point's text. more: further properties."""
+    """Return a line, or one of steps.
+
+    hover: Plotly's template of a point's text. more: further properties.
+    """
     return {
         "type": "scatter",
         "mode": "lines",
         "x": x,
         "y": y,
         "name": name,
-        "line": {"color": colour, "dash": dash, "width": 2, **more.pop("line", {})},
+        "line": {
+            "color": colour,
+            "dash": dash,
+            "width": 2,
+            "shape": "hv" if steps else "linear",
+        },
         "hovertemplate": f"{hover}<extra>{name}</extra>",
         **more,
     }

@@ -114,7 +114,7 @@ def _histogram(
         edges, y = histogram(network_samples, width)
         x = [edge / 1000 for edge in edges]
         hover = "%{x:.1f} kbit/s: %{y:.1f} %"
-        traces.append(line(network.name, network.colour, x, y, hover, line={"shape": "hv"}))
+        traces.append(line(network.name, network.colour, x, y, hover, steps=True))
         by_peak = (
             _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
         )

@@ -1,11 +1,9 @@
 """Fig. 9: throughput of large single transfers."""
 
-from spark_jobs.figures.curves import COUNTED, COUNTED_TEXT, RESOLUTION, Curves, distribution
-from spark_jobs.figures.dashboard_parts import label_sql
+from spark_jobs.figures.curves import COUNTED, COUNTED_TEXT, RESOLUTION, Curves, rates
 from spark_jobs.figures.figure import Figure
 from spark_jobs.figures.format import KBITS
 
-MEASURES = dict(zip(("throughput", "throughput_received"), COUNTED, strict=True))
 sections = Figure(
     "fig09",
     "Fig. 9. Throughput of single, large TCP connections",
@@ -14,13 +12,7 @@ sections = Figure(
     "request and its response. Throughput is IP bytes over the time from the ACK of the first to "
     f"the ACK of the last data packet. {COUNTED_TEXT}{RESOLUTION}",
     "",
-    distribution(
-        f"measure in {tuple(MEASURES)}",
-        KBITS,
-        (0.1, 0.5, 0.9),
-        total="if(measure = 'throughput', samples, 0)",
-        dimensions={"counted": label_sql("measure", MEASURES)},
-    ),
+    rates("throughput"),
     by={"counted": ("counted", COUNTED)},
     drawn=Curves("Throughput", KBITS, "connections", "histogram", dashed="counted"),
     notes=[

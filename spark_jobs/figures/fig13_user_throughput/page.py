@@ -1,12 +1,11 @@
 """Fig. 13: throughput of users with background traffic."""
 
-from spark_jobs.figures.curves import COUNTED, COUNTED_TEXT, RESOLUTION, Curves, distribution
+from spark_jobs.figures.curves import COUNTED, COUNTED_TEXT, RESOLUTION, Curves, rates
 from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 from spark_jobs.figures.figure import Figure
 from spark_jobs.figures.format import KBITS
 
-MEASURES = dict(zip(("user_throughput", "user_throughput_received"), COUNTED, strict=True))
 sections = Figure(
     "fig13",
     "Fig. 13. User throughput by background traffic",
@@ -17,15 +16,9 @@ sections = Figure(
     "Levels: the share of background bytes. Levels without connections are left out. "
     f"{COUNTED_TEXT}{RESOLUTION}",
     "",
-    distribution(
-        f"measure in {tuple(MEASURES)}",
-        KBITS,
-        (0.1, 0.5, 0.9),
-        total="if(measure = 'user_throughput', samples, 0)",
-        dimensions={
-            "level": label_sql("category", {str(n): label for n, label in LEVELS.items()}),
-            "counted": label_sql("measure", MEASURES),
-        },
+    rates(
+        "user_throughput",
+        level=label_sql("category", {str(n): label for n, label in LEVELS.items()}),
     ),
     by={
         "level": ("background", list(reversed(LEVELS.values()))),

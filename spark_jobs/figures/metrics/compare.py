@@ -160,11 +160,10 @@ def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Com
     of_pair = literal(first.network) if first.network and second.network else "network"
     enough_users = """
         qualify count(*) over (partition by network, metric) >= (
-            select max(coalesce(min_users, 0)) from networks where networks.network = sums.network)
+            select coalesce(max(min_users), 0) from networks where networks.network = sums.network)
     """
     sums = " union all ".join(
-        f"""select 0 as page, {of_pair} as network, '' as country, '' as access,
-            metric,
+        f"""select 0 as page, {of_pair} as network, '' as country, '' as access, metric,
             {subset is first} as in_first, date, measured, numerator, denominator,
             (hash(network, user_group) >> 1)::bigint as user_group
         from (
