@@ -59,9 +59,8 @@ HEADINGS = {
     "title": "metric",
     "shown": "shown on the pages",
     "users": "number of users",
-    "ended_by": "restarted by",
 }
-"""Heading of a column, if it is not the column's name."""
+"""Heading of a column of any dataset, if it is not the column's name."""
 
 
 def assets() -> dict[str, dict[str, Any]]:
@@ -107,7 +106,7 @@ def _column_meanings(sql: str) -> dict[str, str]:
 
 
 def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
-    meanings = _column_meanings(dataset.sql)
+    meanings, headings = _column_meanings(dataset.sql), HEADINGS | dataset.headings
     return _with_identity(
         "dataset",
         dataset.name,
@@ -119,17 +118,18 @@ def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
             "filter_select_enabled": True,
             "always_filter_main_dttm": False,
             "columns": [
-                _column(name, type_, meanings.get(name)) for name, type_ in columns.items()
+                _column(name, headings.get(name), type_, meanings.get(name))
+                for name, type_ in columns.items()
             ],
             "metrics": [_metric(metric) for metric in dataset.metrics],
         },
     )
 
 
-def _column(name: str, type_: str, meaning: str | None) -> dict[str, Any]:
+def _column(name: str, heading: str | None, type_: str, meaning: str | None) -> dict[str, Any]:
     return {
         "column_name": name,
-        "verbose_name": HEADINGS.get(name),
+        "verbose_name": heading,
         "type": type_,
         "is_dttm": type_ in ("DATE", "TIMESTAMP WITH TIME ZONE"),
         "is_active": True,

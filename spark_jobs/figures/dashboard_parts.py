@@ -29,12 +29,14 @@ class Dataset:
     """SQL over the marts, and the metrics of its rows.
 
     measured: what it counts, in words, for the descriptions of charts.
+    headings: of columns whose heading is not their name.
     """
 
     name: str
     sql: str
     metrics: Sequence[Metric]
     measured: str = "connections"
+    headings: dict[str, str] = field(default_factory=dict)
 
     def metric(self, name: str) -> Metric:
         """Return the metric of this name."""

@@ -332,7 +332,9 @@ class Figure:
     def charts(self) -> list[list[Chart]]:
         """The charts of the dashboard, row by row."""
         name = self.anchor.replace("-", "_")
-        dataset = replace(self.numbers.dataset(name, *self.by), measured=self.counted)
+        headings = {key: heading for key, (heading, _) in self.by.items()}
+        dataset = self.numbers.dataset(name, *self.by)
+        dataset = replace(dataset, measured=self.counted, headings=headings)
         keys = ["network", *self.by, "hours"]
         places = (
             f"format('{{:012d}}', list_position({list(values)}, \"{name}\"))"
