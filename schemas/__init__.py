@@ -14,6 +14,7 @@ from schemas.losses import LOSSES
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
+from schemas.peak_hours import PEAK_HOURS
 from schemas.quality import MAX_OPTIONS_CUT_SHARE, QUALITY
 from schemas.quic_flows import QUIC_FLOWS, QUIC_SETUP_CLASSES, SPINS
 from schemas.retransmissions import RETRANSMISSIONS
@@ -44,6 +45,7 @@ STORED_TABLES = (
     LEASES,
     INGEST_LOG,
     NETWORKS,
+    PEAK_HOURS,
     QUALITY,
 )
 """All tables but the marts, which are in `spark_jobs/figures/tables.py`."""
@@ -80,6 +82,7 @@ __all__ = [
     "PACKETS",
     "PAGES",
     "PARTITION_COLUMNS",
+    "PEAK_HOURS",
     "QUALITY",
     "QUIC_FLOWS",
     "QUIC_SETUP_CLASSES",

@@ -45,7 +45,16 @@ def test_sample_file_is_valid():
         (GOOD.replace("Europe/Budapest", "Europe/Nowhere"), 'Nowhere": no such time zone'),
         (GOOD.replace("10.64.0.0/14", "10.64.0.1/14"), "network aa-gprs: subscribers.0"),
         (GOOD.replace('["10.64.0.0/14", "2001:db8::/32"]', "[]"), "network aa-gprs: subscribers"),
-        (GOOD + "peak_hours = [12, 10]", "peak_hours: .* must increase"),
+        (GOOD + "peak_hours = [12, 12]", "peak_hours: .* two different hours"),
+        (GOOD + "peak_hours = [24, 5]", "peak_hours: .* two different hours"),
+        (
+            GOOD + "peak_hours = [3, 12]",
+            r"peak_hours = \[3, 12\] and .*= \[3, 7\] overlap: set both",
+        ),
+        (GOOD + "peak_hours = [23, 4]", "overlap: set both"),
+        (GOOD + 'peak_hours = "busy"', 'peak_hours: "busy"'),
+        (GOOD + 'peak_hours = "busiest"\noff_peak_hours = [3, 7]', "sets off_peak_hours, too"),
+        (GOOD.replace("Europe/Budapest", "EST"), 'timezone: "EST": has no summer time: .*New_York'),
         (GOOD + "peak_hours = [12]", "network aa-gprs: peak_hours"),
         (GOOD + "min_users = 33", "network aa-gprs: min_users: 33: .*32"),
         (GOOD + "min_users = -1", "network aa-gprs: min_users: -1: .*0"),
@@ -91,7 +100,7 @@ def test_mistakes_name_file_network_and_key(tmp_path, text, reason):
 def test_every_mistake_has_a_line_of_its_own(tmp_path):
     other = GOOD.replace("aa-gprs", "bb").replace('"AA"', '"x"') + "user_partitions = 0"
     with pytest.raises(UserError) as error:
-        load(tmp_path, GOOD.replace("10.64.0.0/14", "10.64.0.1/14") + "peak_hours = [2, 1]" + other)
+        load(tmp_path, GOOD.replace("10.64.0.0/14", "10.64.0.1/14") + "peak_hours = [2, 2]" + other)
     lines = str(error.value).splitlines()
     file = f"{tmp_path}/networks.toml: network"
     assert [line.removeprefix(file).split(": ")[:2] for line in lines] == [
@@ -104,10 +113,10 @@ def test_every_mistake_has_a_line_of_its_own(tmp_path):
 
 def test_integers_and_single_addresses_are_accepted(tmp_path):
     """An integer where a fraction may be; a host as a prefix of its own."""
-    text = GOOD.replace("10.64.0.0/14", "10.64.0.1") + "slot_rate = 13400\npeak_hours = [0, 24]"
+    text = GOOD.replace("10.64.0.0/14", "10.64.0.1") + "slot_rate = 13400\npeak_hours = [23, 3]"
     network = load(tmp_path, text)["aa-gprs"]
     assert network.slot_rate == 13400
-    assert network.peak_hours == (0, 24)
+    assert network.peak_hours == (23, 3)
     assert str(network.prefixes[0]) == "10.64.0.1/32"
     assert Network(**network.model_dump()) == network
 

@@ -276,6 +276,7 @@ def flows(
 ) -> None:
     """Make the flows of one day, or of every day whose packets have changed."""
     from spark_jobs.jobs import flows as flows_job
+    from spark_jobs.jobs.hours import update_hours
     from spark_jobs.settings.networks import find_network, load_networks
     from spark_jobs.warehouse.store import Warehouse
 
@@ -288,6 +289,7 @@ def flows(
         counts = flows_job.publish_flows(store, [(chosen, day)])
     else:
         raise UserError(f"{warehouse}: no packets of {network} on {day}")
+    update_hours(store, [chosen])
     for (name, flow_day), count in counts.items():
         typer.echo(f"{count} flows of {name} on {flow_day}")
 
@@ -338,7 +340,11 @@ def check(
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
-            typer.echo(f"{verdict.network} {verdict.date}: {why}")
+            typer.echo(
+                "; ".join(
+                    filter(None, [f"{verdict.network} {verdict.date}: {why}", verdict.remark])
+                )
+            )
     held = [
         f"{verdict.network} {verdict.date} is held back: {finding}"
         for verdict in verdicts

@@ -7,6 +7,7 @@ from spark_jobs.figures import parts
 from spark_jobs.figures.daily_checks.dashboard import FRESHNESS_TITLE, HELD_DAYS_TITLE
 from spark_jobs.figures.dashboard_parts import Chart, Dashboard, DateFilter, Text, ValueFilter
 from spark_jobs.figures.metrics.dashboard import FILTERS as PEAK_FILTERS
+from spark_jobs.figures.names import PERIODS
 from spark_jobs.figures.table1_summary.dashboard import CONNECTIONS
 
 COUNTRY, NETWORKS, HOUR, HOURS = (
@@ -33,10 +34,10 @@ FILTERS = (
     replace(ACCESS, selected=(MOST_COMMON_ACCESS,), single=True),
     NETWORKS,
     DateFilter(),
-    replace(HOURS, selected=("peak", "off-peak")),
+    replace(HOURS, selected=[label for label, _ in PERIODS.values()][:-1]),
     HOUR,
 )
-"""Filters of pages that show one access technology, at peak and off-peak."""
+"""Filters of pages that show one access technology, at peak and off-peak if the days have them."""
 OVERVIEW_FILTERS = (
     COUNTRY,
     ACCESS,

@@ -13,7 +13,7 @@ NUMBERED_NETWORK = "network {}"
 """Name of a network in the assets: its place in the sorted list of all networks' names."""
 PALENESS = {"": 0.0} | {
     f" {label}": paleness
-    for (label, _), paleness in zip(PERIODS.values(), (0, 0.5, 0.75), strict=True)
+    for (label, _), paleness in zip(PERIODS.values(), (0, 0.5, 0.25, 0.75), strict=True)
 }
 """Share of white in a network's colour, by the part of a label that follows the name."""
 BAND_SUFFIXES = ("__yhat", "__yhat_lower", "__yhat_upper")

@@ -33,13 +33,13 @@ class Hours(Generic[RowT]):
 def split_by_hours(selection: Selection, rows: Sequence[RowT]) -> list[Hours[RowT]]:
     """Return the rows by network and period.
 
-    A network's other hours are included only if it has neither peak nor off-peak rows.
+    A network's other hours are included only if all its rows are of them.
     """
     groups = group_rows(rows, "network", "period")
     by_hours = []
     for network in selection.networks:
         by_period = {period: groups.get((network.name, period), []) for period in PERIODS}
-        if by_period["peak"] or by_period["off_peak"]:
+        if any(by_period[period] for period in PERIODS if period != "other"):
             del by_period["other"]
         by_hours += [
             Hours(network, period, *PERIODS[period], members)

@@ -30,7 +30,7 @@ PLACE_AND_TIME = (
     Column(
         "period",
         "string",
-        "peak, off_peak or other, by the network's local hours",
+        "peak, off_peak or other, by the day's `peak_hours`; all on a day that has none",
         source="INFOCOM III.B",
         required=True,
     ),

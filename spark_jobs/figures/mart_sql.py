@@ -22,9 +22,13 @@ FUNCTIONS = {
     "quarter_hour(ts)": "epoch_us(ts) // 900000000",
     "quarter_begin(quarter)": "make_timestamptz(900000000 * quarter)",
     "utc_hour(ts)": "epoch_us(ts) // 3600000000",
+    # The hours may be over midnight.
+    "is_within(hour, first, until)": """
+        if(first < until, hour >= first and hour < until, hour >= first or hour < until)""",
     "period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until)": """case
-        when hour >= peak_from and hour < peak_until then 'peak'
-        when hour >= off_peak_from and hour < off_peak_until then 'off_peak'
+        when coalesce(peak_from, off_peak_from) is null then 'all'
+        when is_within(hour, peak_from, peak_until) then 'peak'
+        when is_within(hour, off_peak_from, off_peak_until) then 'off_peak'
         else 'other'
     end""",
     "nth_bit(n)": """case

@@ -2,10 +2,21 @@
 
 ACCESS_NAMES = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
 """Access technologies in words; others appear as the networks file spells them."""
-PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other": ("other", "dot")}
+PERIODS = {
+    "peak": ("peak", "solid"),
+    "off_peak": ("off-peak", "dash"),
+    "all": ("all hours", "longdash"),
+    "other": ("other", "dot"),
+}
 """By period: label, and Plotly's dash style of its lines."""
-HOURS_SQL = "replace(period, '_', '-')"
+HOURS_SQL = (
+    "case period when 'off_peak' then 'off-peak' when 'all' then 'all hours' else period end"
+)
 """SQL of the label in PERIODS of a mart's column `period`."""
+PEAK_HOURS_SQL = """case when peak_from is null then 'no peak hours' else
+    format('peak: {} to {} h', peak_from, peak_until)
+    || coalesce(format(', off-peak: {} to {} h', off_peak_from, off_peak_until), '') end"""
+"""SQL of a row of peak_hours in words."""
 NETWORK_COLOURS = (
     "#0067a3", "#b84f00", "#00795a", "#a8457f", "#7d6200", "#5b3fa0", "#444444", "#8c1c2e",
     "#3f7f00", "#007a87",

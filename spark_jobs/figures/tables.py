@@ -7,6 +7,7 @@ from schemas import (
     INGEST_LOG,
     LEASES,
     PACKETS,
+    PEAK_HOURS,
     QUALITY,
     STORED_TABLES,
     Table,
@@ -28,6 +29,7 @@ RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
     "marts": (
         *(mart for mart in MARTS if mart not in SINGLE_CONNECTIONS),
         SUPPRESSED_GROUPS,
+        PEAK_HOURS,
         QUALITY,
         INGEST_LOG,
     ),

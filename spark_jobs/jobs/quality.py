@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from schemas import FLOWS, PACKETS, QUALITY
+from schemas import FLOWS, PACKETS, PEAK_HOURS, QUALITY
 from schemas.quality import FAILED
 from spark_jobs.base.errors import WITHHELD, UserError, withheld
 from spark_jobs.ingest.files import capture_day
-from spark_jobs.quality.checks import Check, evaluate
+from spark_jobs.jobs.hours import update_hours
+from spark_jobs.quality.checks import PEAK_FLOWS, Check, evaluate
 from spark_jobs.quality.measure import measure
 from spark_jobs.settings.networks import Network
 from spark_jobs.warehouse.facts import CaptureFacts, DayFacts, MadeFacts, QualityFacts
@@ -45,6 +46,7 @@ class Verdict:
     """The result of a day's checks.
 
     findings: the findings of the failed checks
+    remark: what is unusual about the day, though it passes
     released: the reason why the day is published in spite of them
     fresh: the checks ran just now, not earlier
     """
@@ -54,6 +56,7 @@ class Verdict:
     findings: list[str]
     released: str | None = None
     fresh: bool = False
+    remark: str | None = None
 
     @property
     def held(self) -> bool:
@@ -68,6 +71,7 @@ def check(
 
     extra_day: a day to check even if it has no flows. A day that cannot be checked has no verdict.
     """
+    update_hours(warehouse, networks)
     extra_days = {extra_day} if extra_day else set()
     return [
         verdict
@@ -81,7 +85,7 @@ def check(
 def _check_days(warehouse: Warehouse, network: Network, days: Iterable[date]) -> list[Verdict]:
     """Bring the verdicts of some days up to date, and return them."""
     of_day = _inputs_by_day(warehouse, network.name)
-    limits = [network.quality.model_dump(), list(network.peak_hours), network.timezone]
+    limits = [network.quality.model_dump(), network.sets_peak_hours, network.timezone]
     units = [_unit(network.name, day) for day in sorted(days)]
     data = {unit: _data_hash(warehouse, network.name, unit.day, of_day) for unit in units}
     failed: set[Unit] = set()
@@ -100,7 +104,9 @@ def _check_days(warehouse: Warehouse, network: Network, days: Iterable[date]) ->
                 fresh.add(unit)
 
     inputs = {
-        unit: fingerprint(data[unit], limits)
+        unit: fingerprint(
+            data[unit], limits, warehouse.content_hashes(PEAK_HOURS, network.name, unit.day)
+        )
         for unit in units
         if not (_data_purged(warehouse, network.name, unit.day) and warehouse.published(unit))
     }
@@ -116,7 +122,8 @@ def _checks(warehouse: Warehouse, network: Network, day: date, in_flows: int) ->
     """Return the checks of a day. in_flows: see DayInputs."""
     if failed := _failed(warehouse, network.name, day):
         return [Check(FAILED, 1, None, 0, f"{WITHHELD}{failed}")]
-    return evaluate({**measure(warehouse, network, day), "tcp_in_flows": in_flows}, network.quality)
+    measured = {**measure(warehouse, network, day), "tcp_in_flows": in_flows}
+    return evaluate(measured, network.quality, network.sets_peak_hours)
 
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
@@ -162,7 +169,7 @@ def _failed(warehouse: Warehouse, network: str, day: date) -> str | None:
 
 def _verdict_from(published: PublishedUnit, fresh: bool = False) -> Verdict:
     facts, unit = QualityFacts.of(published), published.unit
-    return Verdict(unit.network, unit.day, facts.findings, facts.released, fresh)
+    return Verdict(unit.network, unit.day, facts.findings, facts.released, fresh, facts.remark)
 
 
 def _publish_checks(
@@ -171,7 +178,8 @@ def _publish_checks(
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
     findings = [check.finding for check in checks if not check.passed]
     table = pa.Table.from_pylist(rows, QUALITY.arrow)
-    _publish(warehouse, unit, table, facts.replace(findings=findings))
+    remark = next((c.finding for c in checks if c.measure == PEAK_FLOWS and not c.value), None)
+    _publish(warehouse, unit, table, facts.replace(findings=findings, remark=remark))
 
 
 def _publish(warehouse: Warehouse, unit: Unit, rows: pa.Table, facts: QualityFacts) -> None:

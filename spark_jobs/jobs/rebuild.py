@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, Table
+from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, PEAK_HOURS, QUALITY, Table
 from spark_jobs.capture.untrusted import kind_of
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.ingest.exclusions import CAPTURE_TABLES
@@ -32,6 +32,7 @@ BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
 KINDS: dict[Table, str] = {
     **dict.fromkeys(DAILY_TABLES, "day"),
     LEASES: "leases",
+    PEAK_HOURS: "hours",
     QUALITY: "quality",
     NETWORKS: "network",
 }

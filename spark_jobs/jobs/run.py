@@ -56,6 +56,8 @@ def make_flows(warehouse: Warehouse, networks: list[Network]) -> Iterator[str]:
 def check_days(warehouse: Warehouse, networks: list[Network]) -> Iterator[str]:
     """Bring the checks of days up to date; yield their findings, but not what was withheld."""
     for verdict in quality.check(warehouse, networks):
+        if verdict.fresh and verdict.remark:
+            yield f"{verdict.network} {verdict.date}: {verdict.remark}"
         for finding in verdict.findings:
             if not finding.startswith(WITHHELD):
                 yield f"{verdict.network} {verdict.date}: {finding}"

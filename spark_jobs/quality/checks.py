@@ -10,6 +10,7 @@ from typing import Any
 from schemas import MAX_OPTIONS_CUT_SHARE
 from spark_jobs.settings.networks import QualityLimits
 
+PEAK_FLOWS = "peak_flows"
 MIN_RADIO_RTT_S = 0.003
 """Minimum RTT over a radio link.
 
@@ -125,6 +126,24 @@ def ipv6_finding(row: Row, share_of_ipv6: float | None) -> str:
     )
 
 
+def peak_finding(row: Row, flows: float | None) -> str:
+    """Return how many connections are in the peak hours, and if none is, which hours have some."""
+    peak, off_peak = row["default_hours"]
+    if peak is None and row["peak_from"] is None:
+        return "too few earlier days to find the busiest hours: the figures are of all hours"
+    text = f"{flows} connections in the peak hours, {row['peak_from']} to {row['peak_until']} h"
+    if row["peak_from"] is None:
+        text = "no connections in the default peak hours, {} to {} h, ".format(*peak)
+        text += "or off-peak hours, {} to {} h, so the figures are of all hours".format(*off_peak)
+    if flows or row["first_hour"] is None:
+        return text
+    return (
+        f"{text}: the day has connections from {row['first_hour']} to {row['last_hour'] + 1} h, "
+        f"most at {row['busiest_hour']} h (local time): set peak_hours and off_peak_hours in the "
+        "networks file"
+    )
+
+
 def volume_finding(row: Row, ratio: float | None) -> str:
     """Return how the volume compares with that of earlier days, in words."""
     if ratio is None:
@@ -214,17 +233,21 @@ CHECKS: tuple[Definition, ...] = (
      "as those of two subscribers with one private address, who count as two users"),
     ("without_syn_share", share("flows_without_syn", of="flows"), at_most,
      "{share} of the connections have no SYN"),
-    ("peak_flows", itemgetter("peak_flows"), at_least,
-     "{peak_flows} connections in the peak hours"),
+    (PEAK_FLOWS, itemgetter("peak_flows"), at_least, peak_finding),
     ("volume_ratio", volume_ratio, within_factor, volume_finding),
 )  # fmt: skip
 
 
-def evaluate(measured: Row, limits: QualityLimits) -> list[Check]:
-    """Return the checks of a day. measured: the row of quality.sql."""
+def evaluate(measured: Row, limits: QualityLimits, sets_peak_hours: bool = True) -> list[Check]:
+    """Return the checks of a day. measured: the row of quality.sql.
+
+    The number of connections in the peak hours only informs, unless the file sets it or the hours.
+    """
     row = {**measured, "volume_fewest_days": limits.volume_fewest_days}
     checks = []
     for measure, value_of, condition, finding in CHECKS:
+        if measure == PEAK_FLOWS and not sets_peak_hours:
+            condition = condition if measure in limits.model_fields_set else None
         value = value_of(row)
         lowest, highest = condition(getattr(limits, measure)) if condition else (None, None)
         text = (

@@ -11,6 +11,7 @@ from schemas import (
     INGEST_LOG,
     LEASES,
     PACKETS,
+    PEAK_HOURS,
     QUIC_FLOWS,
     TUNNELS,
     UNREAD_REASONS,
@@ -42,6 +43,7 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
             QUIC_FLOWS: warehouse.files(QUIC_FLOWS, network.name, day),
             PACKETS: warehouse.files(PACKETS, network.name, day),
             LEASES: warehouse.files(LEASES, network.name, day),
+            PEAK_HOURS: warehouse.files(PEAK_HOURS, network.name, day),
             TABLES["table1_summary"]: [
                 path
                 for earlier_day in earlier
@@ -55,8 +57,6 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
             "network": network.name,
             "date": day,
             "timezone": network.timezone,
-            "peak_from": network.peak_hours[0],
-            "peak_until": network.peak_hours[1],
             "weeks": network.quality.volume_weeks,
             "unread_reasons": list(UNREAD_REASONS),
             "broken_off": list(INCOMPLETE_REASONS),
@@ -70,4 +70,5 @@ def measure(warehouse: Warehouse, network: Network, day: date) -> Row:
         },
     )
     [row] = answer.fetchall()
-    return dict(zip((column[0] for column in answer.description), row, strict=True))
+    measured = dict(zip((column[0] for column in answer.description), row, strict=True))
+    return measured | {"default_hours": (network.peak_hours, network.off_peak_hours)}

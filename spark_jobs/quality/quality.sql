@@ -40,9 +40,17 @@ connections as (
         count(*) as flows,
         count(*) filter (where initiator = 'unknown') as flows_without_syn,
         count(*) filter (
-            where hour(start_ts at time zone $timezone) >= $peak_from
-            and hour(start_ts at time zone $timezone) < $peak_until
+            where if(
+                peak_from < peak_until,
+                hour between peak_from and peak_until - 1,
+                hour >= peak_from or hour < peak_until
+            )
         ) as peak_flows,
+        any_value(peak_from) as peak_from,
+        any_value(peak_until) as peak_until,
+        min(hour) as first_hour,
+        max(hour) as last_hour,
+        mode(hour order by hour) as busiest_hour,
         count(*) filter (where directions_seen = 'up') as flows_up_only,
         count(*) filter (where directions_seen = 'down') as flows_down_only,
         count(*) filter (where payload_bytes_down > 0) as flows_with_data,
@@ -58,8 +66,12 @@ connections as (
         sum(acked_unseen_bytes) as acked_unseen_bytes,
         sum(payload_bytes_down + acked_unseen_bytes) as acked_bytes,
         sum(ip_bytes_up + ip_bytes_down) filter (where initiator = 'mobile') as volume
-    from flows
-    where network = $network and date = $date::date
+    from (
+        select *, hour(start_ts at time zone $timezone) as hour
+        from flows
+        where network = $network and date = $date::date
+    )
+    left join peak_hours using (network, date)
 ),
 quic as (
     select

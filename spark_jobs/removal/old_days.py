@@ -14,7 +14,7 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.targets import Partition
 from spark_jobs.warehouse.units import PublishedUnit
 
-KINDS_WITH_DAYS = ("capture", "day", "leases", "marts", "quality")
+KINDS_WITH_DAYS = ("capture", "day", "hours", "leases", "marts", "quality")
 """Kinds of units that have tables with days."""
 
 Limit = tuple[str, str, date]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas import INGEST_LOG, NETWORKS, QUALITY
+from schemas import INGEST_LOG, NETWORKS, PEAK_HOURS, QUALITY
 from spark_jobs.base.errors import UserError, withheld_lines
 from spark_jobs.base.sources import version
 from spark_jobs.figures.tables import MARTS, SUPPRESSED_GROUPS, TABLES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 """File name of the page of all networks and days, in the warehouse's folder."""
-REPORT_TABLES = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
+REPORT_TABLES = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, PEAK_HOURS, QUALITY)
 """Tables that REPORT shows."""
 CODE_FOLDERS = (
     "schemas",

@@ -1,6 +1,7 @@
 """The networks file: the operator networks, their subscribers' addresses, and their settings."""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -29,12 +30,19 @@ from spark_jobs.figures.tables import RETENTION_GROUPS, TABLES
 
 
 def _known_timezone(name: str) -> str:
+    if place := WITHOUT_SUMMER_TIME.get(name):
+        raise ValueError(
+            f'has no summer time: name a place, such as "{place[0]}", or "{place[1]}", which has '
+            "no summer time"
+        )
     try:
         if name.startswith(("localtime", "posix", "right/")):  # DuckDB does not know these
             raise ValueError
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ValueError("no such time zone") from error
+        raise ValueError(
+            'no such time zone: name a place as the IANA database does, such as "Europe/London"'
+        ) from error
     return name
 
 
@@ -63,19 +71,46 @@ def _nat64_prefix(network: IPv4Network | IPv6Network) -> IPv6Network:
     return network
 
 
-def _increasing(hours: tuple[int, int]) -> tuple[int, int]:
-    if hours[0] >= hours[1]:
-        raise ValueError("must increase")
+def _some_hours(hours: tuple[int, int]) -> tuple[int, int]:
+    if hours[0] in (24, hours[1]):
+        raise ValueError("should be two different hours from 0 to 24, such as [10, 12] or [23, 5]")
     return hours
 
 
+def hours_within(hours: tuple[int, int]) -> set[int]:
+    """Return the hours from the first to the second, perhaps over midnight, as of a clock."""
+    first, until = hours
+    return {hour % 24 for hour in range(first, until if first < until else until + 24)}
+
+
+def _network_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise ValueError(
+            "should be 1 to 100 letters from A to Z, digits, points, hyphens and underscores, and "
+            "begin with a letter or a digit"
+        )
+    return name
+
+
+def _country_code(country: str) -> str:
+    if not re.fullmatch("[A-Z]{2}", country):
+        raise ValueError("should be the two capital letters of ISO 3166, such as GB")
+    return country
+
+
+WITHOUT_SUMMER_TIME = {
+    "EST": ("America/New_York", "America/Panama"),
+    "MST": ("America/Denver", "America/Phoenix"),
+    "HST": ("America/Adak", "Pacific/Honolulu"),
+}
+"""Time zones without summer time that are named like those with it; places with and without it."""
 USER_BITS = {4: 32, 6: 64}
 """Default of Subscribers.user, by the version of IP."""
 NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)
 """Lengths of the prefixes that embed IPv4 addresses in IPv6 addresses (RFC 6052, 2.2)."""
 
 Hour = Annotated[int, Field(ge=0, le=24)]
-Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_increasing)]
+Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_some_hours)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
 Vlan = Annotated[int, Field(ge=1, lt=1 << 24)]
@@ -84,6 +119,8 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(ge=1e-6, le=3600)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
+BUSIEST = "busiest"
+"""Value of peak_hours in the file: the traffic of earlier days decides the hours of a day."""
 
 
 def period_of(length: KeyPeriod | None, day: date) -> str:
@@ -139,7 +176,7 @@ class QualityLimits(BaseModel):
     without_syn_share: Share = 0.2
     """Maximum share of connections whose SYN was not seen."""
     peak_flows: Count = 1
-    """Minimum number of connections in the peak hours."""
+    """Minimum number of connections in the peak hours, if the file sets these or this number."""
     volume_ratio: Annotated[float, Field(gt=1, le=1e6)] = 2.0
     """Maximum factor, up or down, from the median volume of earlier days of the same weekday."""
     volume_weeks: Annotated[int, Field(ge=1, le=520)] = 8
@@ -223,8 +260,8 @@ class Network(BaseModel):
 
     model_config = MODEL
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
+    name: Annotated[str, AfterValidator(_network_name)]
+    country: Annotated[str, AfterValidator(_country_code)]
     access: Annotated[str, Field(min_length=1, max_length=100)]
     timezone: Annotated[str, AfterValidator(_known_timezone)]
     subscribers: Annotated[tuple[Subscribers, ...], Field(min_length=1), Strict(False)]
@@ -235,7 +272,10 @@ class Network(BaseModel):
 
     Their addresses embed IPv4 addresses. The prefixes hold for every network of the file.
     """
-    peak_hours: Hours = (10, 12)
+    peak_hours: Annotated[
+        Hours | None, BeforeValidator(lambda value: None if value == BUSIEST else value)
+    ] = (10, 12)
+    """Peak hours of each day; None: those that BUSIEST stands for."""
     off_peak_hours: Hours = (3, 7)
     flight_size_bytes: Positive = 4500
     initial_rto_s: Seconds = 1.0
@@ -264,6 +304,11 @@ class Network(BaseModel):
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
     _others: tuple["Network", ...] = PrivateAttr(())
+
+    @property
+    def sets_peak_hours(self) -> bool:
+        """Return whether the file gives the peak hours, and so wants connections in them."""
+        return self.peak_hours is not None and "peak_hours" in self.model_fields_set
 
     @property
     def prefixes(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -310,6 +355,18 @@ class Network(BaseModel):
         found = self.model_copy(update={"pseudonyms": "none", "key_period": None})
         found._others = ()
         return found
+
+    @model_validator(mode="after")
+    def _hours_are_apart(self) -> Self:
+        if self.peak_hours is None:
+            if "off_peak_hours" in self.model_fields_set:
+                raise ValueError(f'peak_hours = "{BUSIEST}" sets off_peak_hours, too: leave it out')
+        elif hours_within(self.peak_hours) & hours_within(self.off_peak_hours):
+            raise ValueError(
+                f"peak_hours = {list(self.peak_hours)} and off_peak_hours = "
+                f"{list(self.off_peak_hours)} overlap: set both"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:

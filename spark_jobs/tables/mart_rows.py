@@ -17,6 +17,7 @@ from schemas import (
     LINKS,
     NETWORKS,
     PAGES,
+    PEAK_HOURS,
     QUALITY,
     QUIC_FLOWS,
     RETRANSMISSIONS,
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
 Day = tuple[str, date]
 """A network and a day."""
 INPUTS = (
-    FLOWS, QUIC_FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS, RTO_VALUES
+    FLOWS, QUIC_FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, PAGES, RETRANSMISSIONS,
+    RTO_VALUES, PEAK_HOURS,
 )  # fmt: skip
-"""Tables that a day's marts are made from, besides the network's facts."""
+"""Tables of a day that its marts are made from, besides the network's facts."""
 
 
 def mart_rows(

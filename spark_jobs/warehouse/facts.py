@@ -153,11 +153,13 @@ class QualityFacts(MadeFacts):
 
     - findings: the findings of the failed checks
     - released: the reason why the day is published in spite of them
+    - remark: what is unusual about the day, though it passes
     - data: a hash of the data that the verdict is about, without the limits
     """
 
     findings: list[str] = []
     released: str | None = None
+    remark: str | None = None
     data: str | None = None
 
 

@@ -106,8 +106,8 @@ def test_networks_have_one_colour_everywhere(pages):
     for number, colour in enumerate(networks.values(), 1):
         assert SERIES_COLOURS[f"network {number}"] == SERIES_COLOURS[f"network {number} peak"]
         assert SERIES_COLOURS[f"network {number}"] == colour
-    assert len(SERIES_COLOURS) == 10 * len(["", "peak", "off-peak", "other"])
-    assert len(set(SERIES_COLOURS.values())) == 10 * len(["peak", "off-peak", "other"])
+    assert len(SERIES_COLOURS) == 10 * len(["", "peak", "off-peak", "all hours", "other"])
+    assert len(set(SERIES_COLOURS.values())) == 10 * len(["peak", "off-peak", "all hours", "other"])
 
 
 @pytest.mark.parametrize("folder", COLOURED)

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 from conftest import DAY
 
-from schemas import FLOWS, NETWORKS, QUIC_FLOWS
+from schemas import FLOWS, NETWORKS, PEAK_HOURS, QUIC_FLOWS
 from spark_jobs.figures.mart_sql import view_statements
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.tables.mart_rows import INPUTS
@@ -31,7 +31,11 @@ DEFAULTS = {
 
 NETWORK = {
     "network": "n", "country": "AA", "access": "gprs", "timezone": "Europe/Budapest",
-    "peak_from": 10, "peak_until": 12, "off_peak_from": 3, "off_peak_until": 7,
+}  # fmt: skip
+
+
+HOURS = {
+    "peak_from": 10, "peak_until": 12, "off_peak_from": 3, "off_peak_until": 7, "set_by": "file",
 }  # fmt: skip
 
 
@@ -47,6 +51,9 @@ def create_tables(connection: duckdb.DuckDBPyConnection, rows: Example) -> None:
     for table in (*INPUTS, NETWORKS):
         columns = table.arrow_with_partitions
         given = [NETWORK] if table is NETWORKS else rows.get(table.name, [])
+        if table is PEAK_HOURS and not given:
+            days = {(row["network"], row["date"]) for given in rows.values() for row in given}
+            given = [{"network": network, "date": day, **HOURS} for network, day in days]
         assert {name for row in given for name in row} <= {*columns.names}
         connection.register(table.name, pa.Table.from_pylist(given, columns))
     for statement in view_statements(stored=()):

@@ -125,7 +125,14 @@ class ReportAndDashboards:
     def table(self, table: Table, time: str = "start_ts") -> pd.DataFrame:
         """Return the rows of a table's files, with network, date, and local hour(s) of a time."""
         if table.name not in self._tables:
-            networks = self.selection.connection.sql("from networks").df().set_index("network")
+            networks = (
+                self.selection.connection.sql("""
+                select distinct networks.network, timezone, columns('peak_(from|until)')
+                from networks join peak_hours using (network)
+            """)
+                .df()
+                .set_index("network")
+            )
             frames = []
             for path in self.warehouse.files(table):
                 network, day = (path.parts[place].partition("=")[2] for place in (-3, -2))

@@ -25,10 +25,6 @@ def rows(*countries: str) -> pa.Table:
     fact = {
         "access": "gprs",
         "timezone": "UTC",
-        "peak_from": 10,
-        "peak_until": 12,
-        "off_peak_from": 3,
-        "off_peak_until": 7,
         "flight_size_bytes": 4500,
     }
     return pa.Table.from_pylist([{"country": c, **fact} for c in countries], NETWORKS.arrow)

@@ -62,6 +62,12 @@ GOOD = {
     "shared_users": 0,
     "vlan_tuples": 0,
     "peak_flows": 10,
+    "peak_from": 10,
+    "peak_until": 12,
+    "first_hour": 10,
+    "last_hour": 11,
+    "busiest_hour": 10,
+    "default_hours": ((10, 12), (3, 7)),
     "acked_unseen_bytes": 0,
     "acked_bytes": 1_000_000,
     "volume": 5000,
@@ -221,7 +227,8 @@ def test_volume_is_compared_with_the_median_of_the_same_weekdays(warehouse, demo
 
 
 def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
-    """Marts of a good day; then it has no connection in the peak hours."""
+    """Marts of a good day; then it has no connection in the peak hours, which the file sets."""
+    network = network.model_copy(update={"peak_hours": (10, 12)})
     work = [(network, CAPTURES / "aa-gprs" / "peak.pcap.zst")]
     ingest(warehouse, work)
     publish(warehouse, network.name, DAY, {FLOWS: [flow(demo)]})

@@ -1,6 +1,7 @@
 """The state of every day of a network: its checks, and whether its figures are shown."""
 
 from schemas.quality import FAILED
+from spark_jobs.figures.names import PEAK_HOURS_SQL
 
 HELD = "HELD"
 """Beginning of the states of held days."""
@@ -26,10 +27,12 @@ select days.network, days.date, country, access, case
         else '{HELD}, shown although it failed its checks'
     end as state,
     starts_with(state, '{HELD}') as held,
-    concat_ws('; ', findings, released) as reason
+    concat_ws('; ', findings, released) as reason,
+    {PEAK_HOURS_SQL} as "peak hours"
 from days
 left join checked on checked.network = days.network and checked.date = days.date
 left join shown on shown.network = days.network and shown.date = days.date
+left join peak_hours on peak_hours.network = days.network and peak_hours.date = days.date
 join networks on networks.network = days.network
 """
 """SQL with a row for each day from a network's first to its last."""

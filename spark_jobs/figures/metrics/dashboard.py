@@ -77,7 +77,7 @@ SUMS_OF_DAYS = f"""with shown as (
         select measures.*, days, last_day, date = last_day as in_first
         from {MEASURES} as measures join ({LAST_DAYS}) as last_days
             on last_days.network = measures.network and date in (last_day, last_day - days)
-        where period in ('peak', 'off_peak')
+        where period <> 'other'
     ), hours_of_both as (
         select network, days, hour from shown group by all having count(distinct date) = 2
     )
@@ -205,7 +205,7 @@ ROWS = [
                  width=7, where="significant"),
             description="Differences beyond chance. The chart has no rows if there are none in the "
             "selected networks and days, or nothing to compare: the table below says which."),
-        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "reason"],
+        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "peak hours", "reason"],
                   order="held desc, date desc", height=58),
     ],
     [

@@ -18,7 +18,7 @@ from spark_jobs.figures.metrics.compare import (
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.numbers import BY_DAY
-from spark_jobs.figures.names import access_name, paler
+from spark_jobs.figures.names import PEAK_HOURS_SQL, PERIODS, access_name, paler
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
 from spark_jobs.figures.plots import Trace, line, plots_html
 from spark_jobs.figures.selection import Selection, ShownNetwork
@@ -96,17 +96,17 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
 
 
 def _hours_text(selection: Selection) -> str:
-    """Return the peak and off-peak hours in words, if all networks have the same."""
-    rows = selection.rows("""
-        select distinct peak_from, peak_until, off_peak_from, off_peak_until from networks
-        where network in (select network from table1_summary)
+    """Return the peak and off-peak hours of the networks' last days in words."""
+    rows = selection.rows(f"""
+        select hours, list(network order by network) as networks from (
+            select network, arg_max({PEAK_HOURS_SQL}, date) as hours
+            from peak_hours group by network
+        ) group by hours order by networks
     """)
-    if len(rows) != 1:
-        return "peak and off-peak hours of each network's profile, local time"
-    return (
-        "Peak: {peak_from} to {peak_until} h, off-peak: {off_peak_from} to {off_peak_until} h, "
-        "local time".format(**rows[0])
-    )
+    texts = [row["hours"] for row in rows]
+    if len(rows) > 1:
+        texts = [f"{', '.join(row['networks'])}: {row['hours']}" for row in rows]
+    return f"{'; '.join(texts)}; local time, on the last day"
 
 
 def _title(subset: Subset) -> str:
@@ -233,9 +233,10 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
         source="as in the first figure",
-        caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the "
-        "value by local hour; darker is higher. Gaps and white: no data, or fewer than five "
-        "connections, three users, or three effective users of a mean.",
+        caption="Left: the value of each day, at peak (solid) and off-peak (dashed), or of all "
+        "hours if the day has no peak hours (long dashes). Right: the value by local hour; darker "
+        "is higher. Gaps and white: no data, or fewer than five connections, three users, or three "
+        "effective users of a mean.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak separately",
         figure=Markup().join(
@@ -255,7 +256,9 @@ def _trend(
     """Return plots of some metrics; a day without a value is a gap."""
     traces: list[tuple[int, int, Trace]] = []
     for row, metric in enumerate(metrics):
-        for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
+        for period, (name, dash) in PERIODS.items():
+            if period == "other":
+                continue
             by_day = {day: value for time, day, value in daily[metric] if time == period}
             values = [by_day.get(day) for day in days]
             drawn = line(name, network.colour, days, values, "%{x}: %{y:.3g}", dash)

@@ -2,8 +2,7 @@
 -- quarter hours.
 -- One row: a quarter hour of a network, from a day before its first date to two days after the
 -- start of its last date or after its last packet. `local_quarter` is its number: the network's
--- `quarter_offset` plus the number of the quarter hour since 1970. `first_hour_of_period` is the
--- smallest hour that is in the same period as `hour`.
+-- `quarter_offset` plus the number of the quarter hour since 1970.
 with dates as (
     select
         network,
@@ -28,29 +27,9 @@ bounds as (
 quarters as (
     select network, unnest(generate_series(first_quarter, last_quarter)) as quarter
     from bounds
-),
-local_quarters as (
-    select
-        quarters.network,
-        quarter_offset + quarter as local_quarter,
-        local_hour_of(quarter_begin(quarter), timezone) as hour,
-        peak_from, peak_until, off_peak_from, off_peak_until
-    from quarters
-    join network_facts on network_facts.network = quarters.network
-),
-quarters_with_period as (
-    select
-        network, local_quarter, hour,
-        period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period
-    from local_quarters
-),
-periods as (
-    select network, period, min(hour) as first_hour
-    from local_hours
-    group by network, period
 )
-select local_quarter, hour, first_hour as first_hour_of_period
-from quarters_with_period
-join periods
-    on periods.network = quarters_with_period.network
-    and periods.period = quarters_with_period.period
+select
+    quarter_offset + quarter as local_quarter,
+    local_hour_of(quarter_begin(quarter), timezone) as hour
+from quarters
+join network_facts on network_facts.network = quarters.network

@@ -10,9 +10,8 @@ with starting as (
 )
 select
     flow_id, utc_hour(start_ts) as utc_hour,
-    first_local_hour, user_days.quarter_offset,
-    first_local_hour + hour as local_hour,
-    first_local_hour + first_hour_of_period as local_period,
+    user_days.first_local_hour, user_days.quarter_offset,
+    local_hour, local_period,
     first_user_hour, user_group, user_bit,
     hash(starting.network, starting.date, coalesce(link, starting.user)) as link_key,
     initiator = 'mobile' as by_mobile,
@@ -35,3 +34,4 @@ join user_days
     and user_days.date = starting.date
     and user_days.user = starting.user
 join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
+join local_hours on local_hours.local_hour = user_days.first_local_hour + local_clock.hour

@@ -2,6 +2,5 @@
 -- One row: a network. `quarter_offset` numbers its quarter hours (see local_clock.sql).
 select
     network, country, access, timezone,
-    peak_from, peak_until, off_peak_from, off_peak_until,
     100000000 * cast(row_number() over (order by network) as bigint) as quarter_offset
 from networks

@@ -6,8 +6,7 @@ with starting as (
     from channel_rates
 )
 select
-    first_local_hour + hour as local_hour,
-    first_local_hour + first_hour_of_period as local_period,
+    local_hour, local_period,
     user_group, user_bit,
     first_user_hour + utc_hour(start_ts) as user_hour,
     rate,
@@ -19,3 +18,4 @@ join user_days
     and user_days.date = starting.date
     and user_days.user = starting.user
 join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
+join local_hours on local_hours.local_hour = user_days.first_local_hour + local_clock.hour
