@@ -1,8 +1,8 @@
-"""Changes to Superset: log, first page, DuckDB's schema, SQL Lab's databases, examples, names.
+"""Changes to Superset: log, first page, addresses of tabs, SQL Lab, examples, names of networks.
 
 Superset logs actions to a file instead of its metadata. It finds DuckDB's schema without a
-connection. SQL Lab queries only the database for analysts, who see the example queries. Users do
-not see the names of networks whose rows they may not see.
+connection. SQL Lab queries only the database for analysts, who see the example queries, and keeps
+the limit of a query. Users do not see the names of networks whose rows they may not see.
 """
 
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, g, jsonify, redirect, request
+from jinja2 import ChoiceLoader, FileSystemLoader
 from roles import countries_on_pages
 from sqlalchemy.orm import Query
 from superset.utils.log import AbstractEventLogger
@@ -55,7 +56,9 @@ EXAMPLES_FILE = COUNTRIES_FILE.with_name("examples.json")
 """The identities of the saved queries that an import made, which all analysts see."""
 
 
-FIRST_PAGE = "/superset/dashboard/giscope-peak/"
+FIRST_PAGE = "/superset/dashboard/giscope/"
+TEMPLATES = Path(__file__).with_name("templates")
+"""Folder of templates that take the place of Superset's of the same name."""
 
 
 def write_countries(countries: dict[str, str]) -> None:
@@ -74,10 +77,12 @@ def prepare_app(app: Flask) -> None:
     from superset.db_engine_specs.duckdb import DuckDBEngineSpec
 
     limit_process_memory()
+    app.jinja_loader = ChoiceLoader([FileSystemLoader(TEMPLATES), app.jinja_loader])
     # Every request asks for the default schema: Superset would open the warehouse to find it.
     DuckDBEngineSpec.get_default_schema = classmethod(lambda *_: "main")
     DuckDBEngineSpec.get_schema_names = classmethod(lambda *_: {"main"})
     show_examples()
+    keep_queries_limits()
     app.before_request(open_first_dashboard)
     app.before_request(refuse_imports_of_saved_queries)
     app.before_request(refuse_databases_hidden_from_sql_lab)
@@ -85,9 +90,30 @@ def prepare_app(app: Flask) -> None:
 
 
 def open_first_dashboard() -> Any:
-    """Send users to the comparison of peak with off-peak instead of Superset's welcome page."""
+    """Send users to the dashboard instead of Superset's welcome page."""
     is_welcome = request.path.rstrip("/") == "/superset/welcome"
     return redirect(FIRST_PAGE) if is_welcome else None
+
+
+def keep_queries_limits() -> None:
+    """Let SQL Lab only lower the limit that a query has, and not replace it by its own.
+
+    Superset 6.1 means to, but forgets the limit that it has read (its issue 40070).
+    """
+    from superset.sql.parse import LimitMethod, SQLStatement
+
+    set_limit = SQLStatement.set_limit_value
+
+    def lower(
+        statement: SQLStatement, limit: int, method: LimitMethod = LimitMethod.FORCE_LIMIT
+    ) -> None:
+        node, own = statement._parsed.args.get("limit"), statement.get_limit_value()
+        if node and (own is None or node.args.get("limit_options")):
+            own, method = None, LimitMethod.WRAP_SQL  # an expression, a share, or `fetch first`
+        if own is None or own > limit:
+            set_limit(statement, limit, method)
+
+    SQLStatement.set_limit_value = lower
 
 
 def show_examples() -> None:

@@ -89,7 +89,7 @@ def name_networks(networks: list[tuple[str, str, str]]) -> None:
         return
     write_countries(countries)
     most_common = json.dumps(min(accesses, key=lambda access: (-accesses[access], access)))
-    for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
+    for page in db.session.query(Dashboard).filter_by(slug="giscope"):
         metadata = json.loads(
             page.json_metadata.replace(json.dumps(MOST_COMMON_ACCESS), most_common)
         )

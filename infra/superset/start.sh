@@ -15,7 +15,7 @@ case $GISCOPE_WAREHOUSE/ in "$SUPERSET_HOME"/*)
 esac
 sh infra/superset/setup.sh
 sh infra/superset/import.sh "$networks"
-echo "Dashboards: http://127.0.0.1:$3/superset/dashboard/giscope-peak/"
+echo "Dashboards: http://127.0.0.1:$3/superset/dashboard/giscope/"
 echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
 python infra/superset/run_confined.py "$SUPERSET_HOME" true # prints a warning if the kernel cannot confine it
 exec python infra/superset/run_confined.py "$SUPERSET_HOME" \

@@ -8,13 +8,14 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from spark_jobs.dashboards.example_queries import Example, example_queries
-from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.pages import DASHBOARD
 from spark_jobs.dashboards.query_context import query_context
 from spark_jobs.dashboards.templates import to_superset_template
 from spark_jobs.figures.colours import SERIES_COLOURS
@@ -65,8 +66,12 @@ HEADINGS = {
 
 def assets() -> dict[str, dict[str, Any]]:
     """Return the content of each file by its path."""
-    charts = [chart for page in DASHBOARDS for chart in page.charts]
-    datasets = {chart.dataset.name: chart.dataset for chart in charts}
+    charts = DASHBOARD.charts
+    datasets = {
+        part.dataset.name: part.dataset
+        for part in (*charts, *DASHBOARD.filters)
+        if not isinstance(part, DateFilter)
+    }
     with tempfile.TemporaryDirectory() as empty:
         connection = Warehouse(Path(empty)).connect()
         rows = {name: connection.sql(dataset.sql) for name, dataset in datasets.items()}
@@ -87,7 +92,7 @@ def assets() -> dict[str, dict[str, Any]]:
             for name, dataset in datasets.items()
         },
         **{f"charts/{_slug(chart.title)}.yaml": _chart(chart) for chart in charts},
-        **{f"dashboards/{page.slug}.yaml": _dashboard(page) for page in DASHBOARDS},
+        f"dashboards/{DASHBOARD.slug}.yaml": _dashboard(DASHBOARD),
         **{
             f"queries/{_slug(example.question)}.yaml": _saved_query(example)
             for example in example_queries()
@@ -179,96 +184,80 @@ def _saved_query(example: Example) -> dict[str, Any]:
     )
 
 
-def _dashboard(page: Dashboard) -> dict[str, Any]:
+def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
     return _with_identity(
         "dashboard",
-        page.slug,
+        dashboard.slug,
         {
-            "dashboard_title": page.title,
-            "slug": page.slug,
+            "dashboard_title": dashboard.title,
+            "slug": dashboard.slug,
             "published": True,
-            "position": _position(page),
+            "position": _position(dashboard),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
-                "label_colors": {**SERIES_COLOURS, **page.colours},
-                "cross_filters_enabled": False,
-                "native_filter_configuration": list(_filters(page)),
+                "label_colors": {**SERIES_COLOURS, **dashboard.colours},
+                "cross_filters_enabled": True,
+                "native_filter_configuration": list(_filters(dashboard)),
             },
         },
     )
 
 
-def _position(page: Dashboard) -> dict[str, Any]:
-    """Return the layout of a page: the charts of a row share the width."""
-    rows = {f"ROW-{n}": row for n, row in enumerate(page.rows, 1)}
-    components: dict[str, Any] = {
-        "DASHBOARD_VERSION_KEY": "v2",
-        "ROOT_ID": {"id": "ROOT_ID", "type": "ROOT", "children": ["GRID_ID"]},
-        "GRID_ID": {
-            "id": "GRID_ID",
-            "type": "GRID",
-            "parents": ["ROOT_ID"],
-            "children": list(rows),
-        },
-        "HEADER_ID": {"id": "HEADER_ID", "type": "HEADER", "meta": {"text": page.title}},
+def _position(dashboard: Dashboard) -> dict[str, Any]:
+    """Return the layout: rows of charts in tabs. The charts of a row share the width."""
+    components = {
+        "ROOT_ID": _component("ROOT_ID", "ROOT", []),
+        "GRID_ID": _component("GRID_ID", "GRID", ["ROOT_ID"]),
+        "HEADER_ID": _component("HEADER_ID", "HEADER", [], text=dashboard.title),
     }
-    chart_count = 0
-    text_count = 0
-    for row_id, row in rows.items():
-        parents = ["ROOT_ID", "GRID_ID"]
-        names = []
-        free_columns = GRID_COLUMNS - sum(part.width for part in row)
-        shared_width = free_columns // max(sum(not part.width for part in row), 1)
-        for part in row:
-            meta: dict[str, Any] = {
-                "width": part.width or shared_width,
-                "height": max(other.height for other in row),
-            }
-            if isinstance(part, Text):
-                text_count += 1
-                name, kind = f"MARKDOWN-{text_count}", "MARKDOWN"
-                meta["code"] = part.text.strip()
-            else:
-                chart_count += 1
-                name, kind = f"CHART-{chart_count}", "CHART"
-                meta |= {
-                    "chartId": chart_count,
-                    "uuid": _uuid("chart", part.title),
-                    "sliceName": part.title,
-                }
-            names.append(name)
-            components[name] = {
-                "id": name,
-                "type": kind,
-                "children": [],
-                "parents": [*parents, row_id],
-                "meta": meta,
-            }
-        components[row_id] = {
-            "id": row_id,
-            "type": "ROW",
-            "children": names,
-            "parents": parents,
-            "meta": {"background": "BACKGROUND_TRANSPARENT"},
-        }
-    return components
+
+    def add(kind: str, name: str, parents: Sequence[str], **meta: Any) -> list[str]:
+        """Add a component to its parent; return the parents of its own children."""
+        key = f"{kind}-{name}"
+        components[key] = _component(key, kind, parents, **meta)
+        components[parents[-1]]["children"].append(key)
+        return [*parents, key]
+
+    components["ROOT_ID"]["children"].append("GRID_ID")
+    tabs = add("TABS", "tabs", ["ROOT_ID", "GRID_ID"])
+    numbers = count(1)
+    for tab in dashboard.tabs:
+        in_tab = add("TAB", tab.key, tabs, text=tab.title)
+        for n, row in enumerate(tab.rows):
+            in_row = add("ROW", f"{tab.key}-{n}", in_tab, background="BACKGROUND_TRANSPARENT")
+            free_columns = GRID_COLUMNS - sum(part.width for part in row)
+            shared_width = free_columns // max(sum(not part.width for part in row), 1)
+            height = max(part.height for part in row)
+            for k, part in enumerate(row):
+                size = {"width": part.width or shared_width, "height": height}
+                if isinstance(part, Text):
+                    add("MARKDOWN", f"{tab.key}-{n}-{k}", in_row, code=part.text.strip(), **size)
+                    continue
+                number = next(numbers)
+                identity = {"uuid": _uuid("chart", part.title), "sliceName": part.title}
+                add("CHART", f"{number}", in_row, chartId=number, **identity, **size)
+    return {"DASHBOARD_VERSION_KEY": "v2", **components}
 
 
-def _filters(page: Dashboard) -> Iterator[dict[str, Any]]:
-    """Yield the page's filters; they name charts by their numbers in the layout."""
-    titles = [chart.title for chart in page.charts]
-    for page_filter in page.filters:
-        if isinstance(page_filter, DateFilter):
-            configuration = {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
-            excluded = list(page_filter.excluded_charts)
-        else:
-            configuration = _value_filter(page_filter)
-            excluded = (
-                [title for title in titles if title not in page_filter.charts]
-                if page_filter.charts
-                else []
-            )
-        configuration["scope"]["excluded"] = [titles.index(title) + 1 for title in excluded]
+def _component(key: str, kind: str, parents: Sequence[str], **meta: Any) -> dict[str, Any]:
+    """Return a part of the layout without children."""
+    return {"id": key, "type": kind, "parents": [*parents], "children": [], "meta": meta}
+
+
+def _filters(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
+    """Yield the filters; they name charts by their numbers in the layout."""
+    titles = [chart.title for chart in dashboard.charts]
+    for of_charts in dashboard.filters:
+        configuration = (
+            {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
+            if isinstance(of_charts, DateFilter)
+            else _value_filter(of_charts)
+        )
+        configuration["scope"]["excluded"] = [
+            number
+            for number, title in enumerate(titles, 1)
+            if of_charts.charts and title not in of_charts.charts
+        ]
         yield configuration
 
 

@@ -1,91 +1,69 @@
-"""All dashboards: the charts of the figures, page by page, and the pages' filters."""
+"""The dashboard: the charts of the figures, tab by tab, and the filters that the tabs share."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from spark_jobs.figures import parts
-from spark_jobs.figures.daily_checks.dashboard import FRESHNESS_TITLE, HELD_DAYS_TITLE
-from spark_jobs.figures.dashboard_parts import Chart, Dashboard, DateFilter, Text, ValueFilter
+from spark_jobs.figures.daily_checks.dashboard import DATA_TITLES, DAYS
+from spark_jobs.figures.dashboard_parts import Chart, Dashboard, DateFilter, Tab, Text, ValueFilter
 from spark_jobs.figures.metrics.dashboard import FILTERS as PEAK_FILTERS
 from spark_jobs.figures.names import PERIODS
 from spark_jobs.figures.table1_summary.dashboard import CONNECTIONS
 
-COUNTRY, NETWORKS, HOUR, HOURS = (
-    ValueFilter("country", "Country", CONNECTIONS),
-    ValueFilter("network", "Network", CONNECTIONS, narrowed_by=("country", "access")),
-    ValueFilter("hour", "Local hour", CONNECTIONS),
-    ValueFilter("hours", "Peak or off-peak", CONNECTIONS),
-)
-ACCESS = ValueFilter("access", "Access", CONNECTIONS)
-DRAWN = ValueFilter(
-    "network",
-    "Network of charts “of one network”",
-    CONNECTIONS,
-    narrowed_by=("country", "access", "network"),
-    single=True,
-    select_first=True,
-    key="drawn",
-)
-"""Filter of the charts that show one network at a time."""
+TABS = {
+    "overview": "Overview",
+    "peak": "Peak",
+    "timeline": "Timeline",
+    "why": "Why slow",
+    "setup": "Set-up",
+    "channel": "Channel",
+    "transfers": "Transfers",
+    "options": "Options",
+}
+"""Titles of the tabs by key. A figure's dashboard.py names its tab in TAB."""
+OF_ALL_HOURS = ("overview", "peak", "timeline")
+"""Tabs whose charts have all hours, or hours of their own."""
 MOST_COMMON_ACCESS = "access of most networks"
 """Placeholder in the assets; `load.py` replaces it by the name of that access technology."""
-FILTERS = (
-    COUNTRY,
-    replace(ACCESS, selected=(MOST_COMMON_ACCESS,), single=True),
-    NETWORKS,
-    DateFilter(),
-    replace(HOURS, selected=[label for label, _ in PERIODS.values()][:-1]),
-    HOUR,
-)
-"""Filters of pages that show one access technology, at peak and off-peak if the days have them."""
-OVERVIEW_FILTERS = (
-    COUNTRY,
-    ACCESS,
-    NETWORKS,
-    DateFilter(excluded_charts=[HELD_DAYS_TITLE, FRESHNESS_TITLE]),
-    HOURS,
-    HOUR,
-)
-PAGES: dict[str, tuple[str, Sequence[ValueFilter | DateFilter]]] = {
-    "giscope-peak": ("Peak against off-peak", PEAK_FILTERS),
-    "giscope-overview": ("Overview", OVERVIEW_FILTERS),
-    "giscope-why": ("Why slow", FILTERS),
-    "giscope-setup": ("Set-up and delay", FILTERS),
-    "giscope-channel": ("Channel and loss", FILTERS),
-    "giscope-transfers": ("Transfers", FILTERS),
-    "giscope-options": ("Options", FILTERS),
-}
-"""By address: title and filters. A figure's dashboard.py names its page in PAGE."""
 
 
-def _links(slug: str) -> Text:
-    """Return the links from a dashboard to the others."""
-    return Text(
-        " · ".join(
-            f"**{title}**" if other == slug else f"[{title}](/superset/dashboard/{other}/)"
-            for other, (title, _) in PAGES.items()
-        ),
-        height=6,
-    )
-
-
-def _dashboard(slug: str) -> Dashboard:
-    title, filters = PAGES[slug]
-    rows: list[Sequence[Chart | Text]] = [[_links(slug)]]
-    colours: dict[str, str] = {}
+def _figures() -> Iterable[tuple[str, Sequence[Sequence[Chart | Text]], dict[str, str]]]:
+    """Yield the tab, rows and colours of each figure."""
     for part in parts("figure", "dashboard"):
         if hasattr(part, "ROWS"):
-            found = [(part.PAGE, part.ROWS, getattr(part, "COLOURS", {}))]
+            yield part.TAB, part.ROWS, getattr(part, "COLOURS", {})
         else:
-            figures = getattr(part, "FIGURES", None) or [part.FIGURE]
-            found = [(figure.page, figure.charts, figure.colours) for figure in figures]
-        for on_page, charts, of_charts in found:
-            if on_page == slug:
-                rows += charts
-                colours |= of_charts
-    page = Dashboard(title, slug, rows, filters, colours)
-    drawn = [chart.title for chart in page.charts if chart.one_network]
-    return replace(page, filters=[*filters, replace(DRAWN, charts=drawn)]) if drawn else page
+            for figure in getattr(part, "FIGURES", None) or [part.FIGURE]:
+                yield figure.tab, figure.charts, figure.colours
 
 
-DASHBOARDS = tuple(map(_dashboard, PAGES))
+def _dashboard() -> Dashboard:
+    figures = list(_figures())
+    tabs = [
+        Tab(title, key, [row for tab, rows, _ in figures if tab == key for row in rows])
+        for key, title in TABS.items()
+    ]
+    charts = [chart for tab in tabs for chart in tab.charts]
+    of_selection = [chart.title for chart in charts if chart.title not in DATA_TITLES]
+    of_some_hours = [
+        chart.title for tab in tabs if tab.key not in OF_ALL_HOURS for chart in tab.charts
+    ]
+    drawn = [chart.title for chart in charts if chart.one_network]
+    filters: list[ValueFilter | DateFilter] = [
+        DateFilter(of_selection),
+        ValueFilter("country", "Country", DAYS),
+        ValueFilter("access", "Access", DAYS, selected=[MOST_COMMON_ACCESS], single=True,
+                    charts=of_selection),
+        ValueFilter("network", "Network", DAYS, narrowed_by=("country", "access")),
+        ValueFilter("hours", "Peak or off-peak", CONNECTIONS,
+                    selected=[label for label, _ in PERIODS.values()][:-1], charts=of_some_hours),
+        ValueFilter("hour", "Local hour", CONNECTIONS, charts=of_some_hours),
+        *PEAK_FILTERS,
+        ValueFilter("network", "Network of charts “of one network”", DAYS, single=True,
+                    narrowed_by=("country", "access", "network"), select_first=True, key="drawn",
+                    charts=drawn),
+    ]  # fmt: skip
+    colours = {label: colour for _, _, of_charts in figures for label, colour in of_charts.items()}
+    return Dashboard("giscope", "giscope", tabs, filters, colours)
+
+
+DASHBOARD = _dashboard()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spark_jobs.figures.metrics.differences import DATES_MARK, SINCE_MARK
+from spark_jobs.figures.metrics.differences import DATES_MARK, SINCE_MARK, SPANS_MARK
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
 
 DAY_COLUMNS, HOUR_COLUMNS = ("country", "access", "network"), ("hours", "hour")
@@ -29,6 +29,7 @@ TEMPLATES = {
     FILTERS_MARK: DATES_SQL + _values_sql((*DAY_COLUMNS, *HOUR_COLUMNS)),
     DAY_FILTERS_MARK: DATES_SQL + _values_sql(DAY_COLUMNS),
     DATES_MARK: DATES_SQL,
+    SPANS_MARK: "{% for f in get_filters('days') %} and days in {{ f.val|where_in }}{% endfor %}",
     SINCE_MARK: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
     "{% else %}null::date{% endif %}",
 }

@@ -8,7 +8,7 @@ figure.py           NUMBERS, and FIGURE: its section of the report and its chart
                     or FIGURES, several of them
 numbers.py          numbers, labels and constants that several files need
 page.py             sections that only the report has: `sections(selection)`
-dashboard.py        charts that only a dashboard has: ROWS, on PAGE, and COLOURS of labels
+dashboard.py        charts that only a dashboard has: ROWS, on TAB, and COLOURS of labels
 
 A new folder needs no entry in a list. The modules beside the folders are what figures share.
 CONTRIBUTING.md shows how to add a figure.
@@ -22,6 +22,7 @@ from types import ModuleType
 ORDER = (
     "summary",
     "metrics",
+    "timeline",
     "daily_checks",
     "table1_summary",
     "fig03_setup_delay",

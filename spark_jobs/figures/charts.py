@@ -77,19 +77,51 @@ def raw_table(
     return Chart(title, dataset, "table", form_data, height, width)
 
 
-def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height: int = 50) -> Chart:
-    """Return a line chart with a point for each day, and a line for each series."""
+def lines(
+    title: str,
+    dataset: Dataset,
+    metric: str,
+    *,
+    x: str = "date",
+    where: str = "",
+    height: int = 50,
+) -> Chart:
+    """Return a line chart with a line for each series.
+
+    x: `date`, with a point for each day, or a column of times.
+    """
     shown_metric = dataset.metric(metric)
     form_data = {
-        **_axes("date", "series", [metric], "", shown_metric.label, shown_metric.format),
-        "time_grain_sqla": "P1D",
-        "x_axis_time_format": "%d %b",
+        **_axes(x, "series", [metric], "", shown_metric.label, shown_metric.format),
+        "time_grain_sqla": "P1D" if x == "date" else None,
+        "x_axis_time_format": "%d %b" if x == "date" else "%H:%M",
         "seriesType": "line",
         "markerEnabled": True,
         "markerSize": 4,
         "adhoc_filters": _filters(where),
     }
     return Chart(title, dataset, "echarts_timeseries_line", form_data, height)
+
+
+def big_number(title: str, dataset: Dataset, metric: str, *, where: str) -> Chart:
+    """Return the number of the last day, its difference from the day before, and a line by day."""
+    form_data = {
+        "x_axis": "date",
+        "time_grain_sqla": "P1D",
+        "metric": metric,
+        "compare_lag": 1,
+        "compare_suffix": "from the day before",
+        "show_timestamp": True,
+        "show_trend_line": True,
+        "start_y_axis_at_zero": True,
+        "y_axis_format": dataset.metric(metric).format,
+        "time_format": "%Y-%m-%d",
+        "header_font_size": 0.4,
+        "subheader_font_size": 0.15,
+        "row_limit": MAX_ROWS,
+        "adhoc_filters": _filters(where),
+    }
+    return Chart(title, dataset, "big_number", form_data, height=24)
 
 
 def heat_map(

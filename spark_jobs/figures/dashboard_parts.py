@@ -89,7 +89,7 @@ class ValueFilter:
     single: exactly one value is selected at a time.
     select_first: the first value is selected at first.
     charts: titles of the charts that the filter applies to; empty: all charts.
-    key: distinguishes two filters of the same column on one page.
+    key: distinguishes two filters of the same column.
     """
 
     column: str
@@ -105,29 +105,45 @@ class ValueFilter:
 
 @dataclass(frozen=True)
 class DateFilter:
-    """Filter by date, from one day until another; it leaves out the `excluded_charts`."""
+    """Filter by date, from one day until another.
 
-    excluded_charts: Sequence[str] = ()
+    charts: titles of the charts that the filter applies to; empty: all charts.
+    """
+
+    charts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Tab:
+    """Page of the dashboard: charts and texts side by side, row by row."""
+
+    title: str
+    key: str
+    rows: Sequence[Sequence[Chart | Text]]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts of the tab, row by row, without the texts."""
+        return [part for row in self.rows for part in row if isinstance(part, Chart)]
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Page of charts.
+    """Tabs of charts, which share their filters.
 
-    rows: charts and texts side by side, row by row.
     colours: colour of each label that names no network.
     """
 
     title: str
     slug: str
-    rows: Sequence[Sequence[Chart | Text]]
+    tabs: Sequence[Tab]
     filters: Sequence[ValueFilter | DateFilter]
     colours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def charts(self) -> list[Chart]:
-        """All charts of the page, row by row, without the texts."""
-        return [part for row in self.rows for part in row if isinstance(part, Chart)]
+        """All charts, tab by tab."""
+        return [chart for tab in self.tabs for chart in tab.charts]
 
 
 def enough_data(samples: str, partition_by: str = "") -> str:

@@ -71,7 +71,7 @@ class Bars:
 class Figure:
     """A section of the report, and charts of a dashboard, about some numbers.
 
-    page: address of the dashboard; empty: only the report has the figure
+    tab: key of the dashboard's tab; empty: only the report has the figure
     by: columns by which the rows are grouped, beside the network: by name, heading and values in
     order (none: from the lowest)
     by_hours: whether there are rows of peak and off-peak, and not of all hours together
@@ -94,7 +94,7 @@ class Figure:
     title: str
     source: str
     caption: str
-    page: str
+    tab: str
     numbers: Numbers
     by: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
     by_hours: bool = False

@@ -146,11 +146,22 @@ KBITS = Unit("kbit/s", 1e-3, "kbit/s", "faster", "slower")
 PER_HOUR = Unit("/h", 3600)
 PER_1000 = Unit("per 1000", 1000)
 KILOBYTES = Unit("kB", 1e-3)
-"""1,000 B."""
+MEGABYTES = Unit("MB", 1e-6)
+"""1,000 B and 1,000,000 B."""
 NUMBER = Unit("")
 UNITS = {
     unit.name: unit
-    for unit in (PERCENT, MILLISECONDS, SECONDS, KBITS, PER_HOUR, PER_1000, KILOBYTES, NUMBER)
+    for unit in (
+        PERCENT,
+        MILLISECONDS,
+        SECONDS,
+        KBITS,
+        PER_HOUR,
+        PER_1000,
+        KILOBYTES,
+        MEGABYTES,
+        NUMBER,
+    )
 }
 """Units by name, for SQL."""
 

@@ -21,6 +21,8 @@ FUNCTIONS = {
     "local_hour_of(ts, zone)": "cast(hour(timezone(zone, ts)) as int)",
     "quarter_hour(ts)": "epoch_us(ts) // 900000000",
     "quarter_begin(quarter)": "make_timestamptz(900000000 * quarter)",
+    "slot_of(ts, day)": """cast(
+        (epoch_us(ts) - epoch_us(cast(day as timestamp))) // 300000000 as int)""",
     "utc_hour(ts)": "epoch_us(ts) // 3600000000",
     # The hours may be over midnight.
     "is_within(hour, first, until)": """

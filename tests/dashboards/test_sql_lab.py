@@ -129,6 +129,22 @@ def test_of_several_statements_the_last_is_shown(admin, databases):
         assert asked(admin, f"{first}; {last}", databases["analysis"]) == (200, rows)
 
 
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [
+        ("limit 2", 2), ("limit 1 + 1", 2), ("fetch first 2 rows only", 2), ("limit 0", 0),
+        ("limit 0.2%", 4), ("limit 2 offset 1999", 1), ("limit 1500", 1000), ("", 1000),
+    ],
+)  # fmt: skip
+def test_a_querys_own_limit_holds(admin, databases, limit, rows):
+    """Among 2,000 rows, with the limit of the menu, 1,000."""
+    sql = f"select i from range(2000) as t(i) order by i {limit}"
+    data = {"database_id": databases["analysis"], "sql": sql, "queryLimit": 1000}
+    answer = admin.post("/api/v1/sqllab/execute/", data=data).json()
+    first = 1999 if "offset" in limit else 0
+    assert [row["i"] for row in answer["data"]] == list(range(first, first + rows))
+
+
 def test_the_steps_of_a_plan_are_rows(server, admin, databases):
     status, rows = asked(admin, f"explain analyze {BY_NETWORK}", databases["analysis"])
     assert status == 200

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.dashboards.assets import assets
-from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.pages import DASHBOARD
 from spark_jobs.figures import parts
 from spark_jobs.figures.colours import SERIES_COLOURS
 from spark_jobs.figures.fig08_bottleneck.figure import FIGURE as FIG_8
@@ -112,7 +112,7 @@ def test_networks_have_one_colour_everywhere(pages):
 
 @pytest.mark.parametrize("folder", COLOURED)
 def test_labels_have_the_colours_of_the_report(pages, folder):
-    colours = {label: colour for page in DASHBOARDS for label, colour in page.colours.items()}
+    colours = DASHBOARD.colours
     drawn = {
         (trace["name"].split(" segments, ")[0], colour_of(trace))
         for section, plots in pages.plots.items()
@@ -125,15 +125,13 @@ def test_labels_have_the_colours_of_the_report(pages, folder):
 
 
 def test_labels_of_a_dashboard_have_one_colour_each(pages):
-    files = assets()
-    for page in DASHBOARDS:
-        colours = files[f"dashboards/{page.slug}.yaml"]["metadata"]["label_colors"]
-        for part in (part for part in parts("dashboard") if page.slug == part.PAGE):
-            of_figure = getattr(part, "COLOURS", {})
-            assert {label: colours[label] for label in of_figure} == of_figure
-        for chart in (chart for chart in page.charts if "color_scheme" in chart.form_data):
-            [column] = chart.form_data["groupby"]
-            for label in pages.answer(chart)[column].dropna().unique():
-                for number, network in enumerate(pages.networks, 1):
-                    label = re.sub(rf"^{network}\b", f"network {number}", label)
-                assert label in colours, (chart.title, label)
+    colours = assets()[f"dashboards/{DASHBOARD.slug}.yaml"]["metadata"]["label_colors"]
+    for part in parts("dashboard"):
+        of_figure = getattr(part, "COLOURS", {})
+        assert {label: colours[label] for label in of_figure} == of_figure
+    for chart in (chart for chart in DASHBOARD.charts if "color_scheme" in chart.form_data):
+        [column] = chart.form_data["groupby"]
+        for label in pages.answer(chart)[column].dropna().unique():
+            for number, network in enumerate(pages.networks, 1):
+                label = re.sub(rf"^{network}\b", f"network {number}", label)
+            assert label in colours, (chart.title, label)

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from schemas import FLOWS, Table
-from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.pages import DASHBOARD
 from spark_jobs.figures.dashboard_parts import Chart
 from spark_jobs.figures.names import PERIODS
 from spark_jobs.report.build import write_report
@@ -20,7 +20,7 @@ from spark_jobs.report.selection import select
 from spark_jobs.warehouse.store import Warehouse
 from tests.helpers.report_page import Page
 
-CHARTS = [chart for page in DASHBOARDS for chart in page.charts]
+CHARTS = DASHBOARD.charts
 CONNECTION = ["network", "date", "flow_id"]
 Shown = Callable[..., Any]
 """A function that returns what is shown, text or number, of the values of some columns."""
@@ -112,7 +112,7 @@ class ReportAndDashboards:
             where {conditions["WHERE"]} group by {", ".join(keys)} having {conditions["HAVING"]}
         """).df()  # fmt: skip
         if "series" in rows:
-            rows[["network", "hours"]] = rows["series"].str.extract(r"(\S+) (\S+)")
+            rows[["network", "hours"]] = rows["series"].str.extract(r"(\S+) (.+)")
         return rows
 
     def chart(self, title: str, metric: str, *keys: str, where: str = "true") -> pd.Series:

@@ -12,7 +12,7 @@ FIGURE = Figure(
     "stay short (CoDel, PIE, RED). Fair queueing: lets packets overtake those of the user's other "
     "connections (FQ-CoDel). Not known: too few losses, and too few packets of several connections "
     "at a time. A user counts once in each hour.",
-    "giscope-why",
+    "why",
     BY_QUEUE,
     by_hours=True,
     counted="users and hours",

@@ -4,7 +4,7 @@ from schemas import SKIP_REASONS
 from spark_jobs.figures.charts import table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, label_sql
 
-PAGE = "giscope-overview"
+TAB = "overview"
 FRAMES = Metric("frames", "sum(frames)", "frames", ",d")
 FRAMES_BY_FATE = Dataset(
     "capture_quality",

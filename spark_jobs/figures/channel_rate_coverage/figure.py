@@ -23,7 +23,7 @@ FIGURE = Figure(
     "INFOCOM 2004, Section IV",
     "Connections above 100 KiB of distinct payload with at least one period of a known channel "
     "rate. Small windows keep the link from being busy, and so hide its rate.",
-    "giscope-channel",
+    "channel",
     NUMBERS,
     by={"window": ("window", [*LABELS["window"], "unknown"])},
     totals="all",

@@ -71,7 +71,7 @@ FIGURE = Figure(
     "are seen at Gi. Those of the access side are counted by mobiles with accurate ECN. With "
     "classic ECN, a mobile reports only that there were marks: an episode lasts until the server "
     "answers, and counts once. The figure is by local hour.",
-    "giscope-channel",
+    "channel",
     NUMBERS,
     by_hours=True,
     counted="data packets",

@@ -5,7 +5,7 @@ from spark_jobs.figures.connection_links import LINK_SQL
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS
 
-PAGE = "giscope-why"
+TAB = "why"
 EXAMPLES = Dataset(
     "examples",
     f"""

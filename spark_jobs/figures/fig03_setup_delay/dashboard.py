@@ -7,7 +7,7 @@ from spark_jobs.figures.fig03_setup_delay.numbers import BIN_S, CATEGORIES, SHOW
 from spark_jobs.figures.format import SECONDS
 from spark_jobs.figures.numbers import Ratio
 
-PAGE = "giscope-setup"
+TAB = "setup"
 CATEGORY_WHENS = " ".join(
     f"when single = {single} and background = {background} then '{label}'"
     for label, (single, background) in CATEGORIES.items()

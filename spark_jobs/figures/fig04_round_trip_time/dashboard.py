@@ -5,7 +5,7 @@ from spark_jobs.figures.dashboard_parts import Chart, Dataset, histogram_outline
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USERS, share_of_series
 from spark_jobs.figures.fig04_round_trip_time.numbers import BIN_S, SIDES
 
-PAGE = "giscope-setup"
+TAB = "setup"
 RTT_SAMPLES = Dataset(
     "rtt",
     histogram_outline(

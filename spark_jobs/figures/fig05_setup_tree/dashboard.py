@@ -7,7 +7,7 @@ from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USER_GROUPS
 from spark_jobs.figures.fig05_setup_tree.numbers import AREA, AREAS, BACKGROUND, NUMBERS, OUTCOME
 
-PAGE = "giscope-setup"
+TAB = "setup"
 COLOURS = {area.name: area.colour for area in AREAS}
 SETUP_TREE = Dataset(
     "setup_tree",

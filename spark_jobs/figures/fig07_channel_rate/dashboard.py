@@ -7,7 +7,7 @@ from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.metrics.numbers import numbers_of
 from spark_jobs.figures.names import SHOWN_BINS
 
-PAGE = "giscope-channel"
+TAB = "channel"
 CHANNEL_RATE = Dataset(
     "channel_rate",
     rate_histogram(

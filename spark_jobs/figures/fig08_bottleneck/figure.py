@@ -23,7 +23,7 @@ FIGURE = Figure(
     "Fig. 8. Where connections lose packets",
     "INFOCOM 2004, Section V",
     "Connections with downlink data, by the side on which they lost more data packets.",
-    "giscope-channel",
+    "channel",
     NUMBERS,
     paper={"paper: GPRS": {"none": 0.47, "access": 0.48, "internet": 0.05}},
     drawn=Shares("Share of connections", {side: colour for side, (_, colour) in SIDES.items()}),

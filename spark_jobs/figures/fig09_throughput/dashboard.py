@@ -3,7 +3,7 @@
 from spark_jobs.figures.charts import cumulative, histogram
 from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, USERS, rate_dataset
 
-PAGE = "giscope-transfers"
+TAB = "transfers"
 THROUGHPUT = rate_dataset("throughput", "fig09_throughput", f"counted, {USERS}", "mean throughput")
 ROWS = [
     [

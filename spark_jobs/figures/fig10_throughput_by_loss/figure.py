@@ -24,7 +24,7 @@ FIGURE = Figure(
     "payload, by the share of the sent data packets that were lost on either side of Gi. The paper "
     "shows the first three classes. Throughput at Gi counts lost bytes, as in the paper, and may "
     "rise with loss. Throughput at the mobile counts only bytes that arrived.",
-    "giscope-transfers",
+    "transfers",
     NUMBERS,
     by={"loss": ("loss", list(CLASSES.values()))},
     drawn=Bars(

@@ -5,7 +5,7 @@ from spark_jobs.figures.dashboard_parts import Dataset, histogram_outline
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USER_GROUPS, sum_by
 from spark_jobs.figures.fig11_tcp_share.numbers import SIXTIETHS, TWENTIETHS
 
-PAGE = "giscope-transfers"
+TAB = "transfers"
 TCP_SHARE = Dataset(
     "tcp_share",
     histogram_outline(

@@ -5,7 +5,7 @@ from spark_jobs.figures.dashboard_parts import label_sql
 from spark_jobs.figures.dashboard_sql import ARRIVED, PASSED_GI, USER_GROUPS, rate_dataset
 from spark_jobs.figures.fig13_user_throughput.numbers import LEVELS
 
-PAGE = "giscope-transfers"
+TAB = "transfers"
 USER_THROUGHPUT = rate_dataset(
     "user_throughput",
     "fig13_user_throughput",

@@ -5,7 +5,7 @@ from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data
 from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.largest_rtt_by_user.numbers import BY_HOUR, LONG_RTT_S
 
-PAGE = "giscope-why"
+TAB = "why"
 LARGEST_RTTS = Dataset(
     "largest_rtts",
     f"""

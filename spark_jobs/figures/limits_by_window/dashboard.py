@@ -14,7 +14,7 @@ from spark_jobs.figures.limits_by_window.numbers import (
     WINDOWS,
 )
 
-PAGE = "giscope-why"
+TAB = "why"
 COLOURS = by_hours(MSS_COLOURS)
 BY_WINDOW = Dataset(
     "windows",

@@ -10,7 +10,7 @@ FIGURE = Figure(
     "Zhang et al., SIGCOMM 2002; Kohlwes et al. (the UMTS study), Section IV.A",
     "Time from the handshakes to the ACKs of the last data, by the limit of the transfers: "
     f"{'; '.join(f'{LIMIT_LABELS[name]}: {when}' for name, when in LIMITS.items())}.",
-    "giscope-why",
+    "why",
     TIMES,
     by_hours=True,
     drawn=Shares("Share of the time", LIMIT_COLOURS, amount="time"),

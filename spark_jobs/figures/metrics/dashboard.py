@@ -8,10 +8,8 @@ from dataclasses import replace
 
 from spark_jobs.figures.charts import bars, heat_map, lines, raw_table
 from spark_jobs.figures.colours import BAND_COLOURS, BAND_SUFFIXES
-from spark_jobs.figures.daily_checks.dashboard import DAYS, DAYS_TITLE
 from spark_jobs.figures.dashboard_parts import (
     Dataset,
-    DateFilter,
     Metric,
     Text,
     ValueFilter,
@@ -26,14 +24,16 @@ from spark_jobs.figures.metrics.differences import (
     UNITS_CTE,
     judged_sql,
     peak_sums_sql,
+    spans_cte,
+    values_sql,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
-from spark_jobs.figures.metrics.numbers import BY_DAY
+from spark_jobs.figures.metrics.numbers import BY_DAY, QUANTILES
 from spark_jobs.figures.names import HOURS_SQL
-from spark_jobs.figures.numbers import PLACE
+from spark_jobs.figures.numbers import FILTERS_MARK, PLACE
 from spark_jobs.figures.statistics import CONFIDENCE
 
-PAGE = "giscope-peak"
+TAB = "peak"
 COLOURS = BAND_COLOURS
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
 """Numbers of days to compare, up to the last of the warehouse, if no dates are selected."""
@@ -41,8 +41,48 @@ DEFAULT_SPAN = "last 30 days"
 DIFFERENCE_HEADING = "difference (95 % interval)"
 
 
+SPANS_OF_DAYS = Dataset(
+    "spans_of_days",
+    f"""
+select days, network, country, access, null::date as date
+from networks, (values {values_sql([(name,) for name in SPANS])}) as spans(days)
+""",
+    [Metric("spans", "count(*)", "spans", ",d")],
+)
+BY_SPAN = replace(
+    QUANTILES,
+    source=f"""(
+        with {spans_cte(SPANS.items())}
+        select distributions.*, page from distributions join spans on date >= since
+        where period in ('peak', 'off_peak') {DATES_MARK}
+    )""",
+    dimensions={**QUANTILES.dimensions, "in_peak": "period = 'peak'"},
+)
+"""Medians and 95th percentiles of each span of days."""
+
+
+def _pair(value: str) -> str:
+    """Return SQL of the text of a quantile at peak and off-peak."""
+    texts = (
+        f"value_text(any_value({value}.value) filter ({condition}), any_value(unit))"
+        for condition in ("in_peak", "not in_peak")
+    )
+    return " || ', ' || ".join(texts) + f' as "{QUANTILE_HEADINGS[value]}"'
+
+
+QUANTILE_HEADINGS = {value.name: f"{value.label}: at peak, off-peak" for value in QUANTILES.ratios}
+QUANTILE_TEXTS = ", ".join(
+    f"""coalesce("{heading}", {literal(NOT_MEASURED)}) as "{heading}\" """
+    for heading in QUANTILE_HEADINGS.values()
+)
+QUANTILES_SQL = BY_SPAN.sql("network", "metric", "page", "in_peak").replace(FILTERS_MARK, "")
+"""The dashboard's filters are those of the rows of COMPARED."""
 COMPARED_SQL = f"""
-with {judged_sql(peak_sums_sql(SPANS.items()))}
+with {judged_sql(peak_sums_sql(SPANS.items()))}, quantiles as (
+    select page, network, metric, {", ".join(map(_pair, QUANTILE_HEADINGS))}
+    from ({QUANTILES_SQL}) join units using (metric)
+    group by all
+)
 select page as days, network, country, access, date, place, metric, title,
     title || ' [' || unit || ']' as title_unit, first * scale as peak, second * scale as off_peak,
     difference * scale as difference, low * scale as low, high * scale as high, significant,
@@ -53,8 +93,9 @@ select page as days, network, country, access, date, place, metric, title,
         when seconds = 0 then 'nothing to compare: no off-peak data'
         else difference_text(compared, significant, unit, '{PEAK.name}', '{OFF_PEAK.name}')
     end as sentence,
-    if(significant, '● ', '') || sentence as "{DIFFERENCE_HEADING}"
-from judged
+    if(significant, '● ', '') || sentence as "{DIFFERENCE_HEADING}",
+    {QUANTILE_TEXTS}
+from judged left join quantiles using (page, network, metric)
 """
 COMPARED = Dataset(
     "peak_against_off_peak",
@@ -134,6 +175,17 @@ join units using (metric)
 
 A day without data has rows without values, so that the line has a gap there.
 """
+TREND_SHOWN = Dataset(
+    "by_day_shown",
+    f"""
+with {UNITS_CTE}
+select network, any_value(country) as country, any_value(access) as access, max(date) as date,
+    title || ' [' || unit || ']' as metric, strftime(min(date), '%Y-%m-%d') as "first day",
+    strftime(max(date), '%Y-%m-%d') as "last day"
+from metrics join units using (metric) where true {DATES_MARK} group by network, title, unit
+""",
+    [Metric("shown", "count(*)", "metrics", ",d")],
+)
 
 OVER_NETWORK = "over (partition by any_value(network), any_value(metric))"
 MEAN = f"sum(sum(numerator)) {OVER_NETWORK} / sum(sum(denominator)) {OVER_NETWORK}"
@@ -190,10 +242,11 @@ and the day a week before, in the local hours that both days have.
 
 ● ▲ higher than before, ● ▼ lower: beyond chance among all rows of this table. Those come first.
 """
-COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, TREND_TITLE, HOURS_TITLE = (
+COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, SHOWN_TITLE, TREND_TITLE, HOURS_TITLE = (
     "Differences between peak and off-peak",
     "Differences beyond chance [% of off-peak]",
     "Last day of each network, against the day and the week before",
+    "Network and metric of the next two charts",
     "Metric by day, at peak and off-peak, with 95 % intervals",
     "Metric by day and local hour [% of the network's mean]",
 )
@@ -202,15 +255,14 @@ ROWS = [
         replace(
             bars(DIFFERENCES_TITLE, COMPARED, "title", "percent", "network", horizontal=True,
                  descending=True, y_title="Peak minus off-peak [% of off-peak]", height=58,
-                 width=7, where="significant"),
+                 where="significant"),
             description="Differences beyond chance. The chart has no rows if there are none in the "
             "selected networks and days, or nothing to compare: the table below says which."),
-        raw_table(DAYS_TITLE, DAYS, ["date", "network", "state", "peak hours", "reason"],
-                  order="held desc, date desc", height=58),
     ],
     [
         raw_table(COMPARISON_TITLE, COMPARED,
-                  ["access", "network", "title", "at peak", "off-peak", DIFFERENCE_HEADING],
+                  ["access", "network", "title", "at peak", "off-peak", DIFFERENCE_HEADING,
+                   *QUANTILE_HEADINGS.values()],
                   order="network, place", height=100, width=9),
         Text(TEXT, height=100),
     ],
@@ -224,23 +276,26 @@ ROWS = [
             "days."),
         Text(BEFORE_TEXT, height=64),
     ],
-    [lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58)],
-    [heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5), height=80)],
+    [
+        replace(
+            raw_table(SHOWN_TITLE, TREND_SHOWN,
+                      ["network", "metric", "first day", "last day"], order="network", height=16),
+            one_network=True, description="What the filters select for the two charts below."),
+    ],
+    [
+        replace(lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58),
+                one_network=True),
+    ],
+    [
+        replace(heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5),
+                         height=80),
+                one_network=True),
+    ],
 ]  # fmt: skip
-NETWORK_CHARTS = [COMPARISON_TITLE, DIFFERENCES_TITLE, BEFORE_TITLE, DAYS_TITLE]
-FILTERS: list[ValueFilter | DateFilter] = [
-    DateFilter(),
-    ValueFilter("days", "Days compared, if no dates are selected", COMPARED,
+FILTERS = [
+    ValueFilter("days", "Days compared, if no dates are selected", SPANS_OF_DAYS,
                 selected=[DEFAULT_SPAN], single=True,
                 charts=[COMPARISON_TITLE, DIFFERENCES_TITLE]),
-    ValueFilter("country", "Country", DAYS,
-                charts=NETWORK_CHARTS),
-    ValueFilter("access", "Access", DAYS,
-                charts=NETWORK_CHARTS),
-    ValueFilter("network", "Network", DAYS, narrowed_by=("country", "access"),
-                charts=NETWORK_CHARTS),
     ValueFilter("metric", "Metric by day and hour", BY_HOUR, selected=TITLES[:1], single=True,
-                charts=[TREND_TITLE, HOURS_TITLE]),
-    ValueFilter("network", "Network by day and hour", DAYS, single=True, select_first=True,
-                charts=[TREND_TITLE, HOURS_TITLE], key="drawn"),
+                charts=[SHOWN_TITLE, TREND_TITLE, HOURS_TITLE]),
 ]  # fmt: skip

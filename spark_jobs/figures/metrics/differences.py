@@ -13,15 +13,18 @@ MEASURES = f"(select * replace ({common_user_group('metrics')} as user_group) fr
 """The mart `metrics`, with the same kind of user groups on all days of a network."""
 SINCE_MARK = "/* since */ null::date"
 """Mark in a dataset's SQL that becomes a day before all others if dates are selected, else null."""
+SPANS_MARK = "/* spans */"
+"""Mark in a dataset's SQL that becomes the condition of the dashboard's filter of spans of days."""
 DATES_MARK = "/* dates */"
 """Mark in a dataset's SQL that becomes the condition of the page's filter of dates."""
 
 
-def _values_sql(rows: list[tuple]) -> str:
+def values_sql(rows: list[tuple]) -> str:
+    """Return rows of literals, for `values`."""
     return ",\n        ".join(f"({', '.join(map(literal, row))})" for row in rows)
 
 
-UNITS = _values_sql(
+UNITS = values_sql(
     [
         (place, metric, shown.title, shown.unit.name, float(shown.unit.scale))
         for place, (metric, shown) in enumerate(SHOWN_METRICS.items(), 1)
@@ -60,12 +63,17 @@ def judged_sql(sums: str, *keys: str) -> str:
 )"""
 
 
+def spans_cte(spans: Iterable[tuple[str, int]]) -> str:
+    """Return a common table expression of spans of days: the name and the first day of each."""
+    return f"""spans(page, since) as (
+        select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
+        from (values {values_sql(list(spans))}) as lengths(days, length) where true {SPANS_MARK}
+    )"""
+
+
 def peak_sums_sql(spans: Iterable[tuple[str, int]]) -> str:
     """Return SQL of the sums of `judged_sql` at peak and off-peak, with a page for each span."""
-    return f"""with spans(page, since) as (
-        select days, coalesce({SINCE_MARK}, (select max(date) from metrics) - length::int + 1)
-        from (values {_values_sql(list(spans))}) as lengths(days, length)
-    ), daily as (
+    return f"""with {spans_cte(spans)}, daily as (
         select network, country, access, metric, period, user_group, date,
             sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
         from {MEASURES} where period in ('peak', 'off_peak') {DATES_MARK} group by all

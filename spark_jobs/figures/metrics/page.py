@@ -17,7 +17,7 @@ from spark_jobs.figures.metrics.compare import (
     peak_comparisons,
 )
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
-from spark_jobs.figures.metrics.numbers import BY_DAY
+from spark_jobs.figures.metrics.numbers import BY_DAY, QUANTILES
 from spark_jobs.figures.names import PEAK_HOURS_SQL, PERIODS, access_name, paler
 from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
 from spark_jobs.figures.plots import Trace, line, plots_html
@@ -123,6 +123,19 @@ def _tables(
     selection: Selection, results: list[Comparison], first: Subset, second: Subset
 ) -> list[NumberTable]:
     headings = ["metric", first.name, second.name, "difference (95 % interval)"]
+    quantiles = {}
+    if (first, second) == (PEAK, OFF_PEAK):
+        headings += [f"{value.label}: {PEAK.name}, off-peak" for value in QUANTILES.ratios]
+        quantiles = {
+            (row["network"], row["metric"], row["period"]): row
+            for row in QUANTILES.rows(selection, "network", "metric", "period")
+        }
+
+    def of_hours(c: Comparison, value: str) -> str:
+        rows = [quantiles.get((c.network.name, c.metric, p)) for p in ("peak", "off_peak")]
+        unit = SHOWN_METRICS[c.metric].unit
+        return ", ".join(unit.text(row[value].value if row else None) for row in rows)
+
     return [
         NumberTable(
             headings,
@@ -132,6 +145,7 @@ def _tables(
                     SHOWN_METRICS[c.metric].unit.text(c.difference.first),
                     SHOWN_METRICS[c.metric].unit.text(c.difference.second),
                     ("● " if c.significant else "") + c.sentence,
+                    *(of_hours(c, value.name) for value in QUANTILES.ratios if quantiles),
                 ]
                 for c in results
                 if c.network is network

@@ -29,7 +29,7 @@ FIGURE = Figure(
     "A page is a burst of a user's connections after more than a second of rest. Load time: from "
     "the first SYN, request or data to the ACK of the last data. Pages that use more connections "
     "are also larger, so the bars do not show what more connections would change. kB: 1,000 B.",
-    "giscope-transfers",
+    "transfers",
     NUMBERS,
     by={"parallel_connections": ("connections at once", list(PARALLEL.values()))},
     by_hours=True,

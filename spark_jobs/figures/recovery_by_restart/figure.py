@@ -44,7 +44,7 @@ FIGURE = Figure(
     "arrived late. Flush: the first data in flight was lost, the rest arrived. None: all other "
     "such stalls. Restarted by: the mobile with an ACK, or the server with data. Recovered: time "
     "from the beginning until all data in flight is acknowledged.",
-    "giscope-why",
+    "why",
     NUMBERS,
     by={
         "interruption": ("interruption", (*INTERRUPTIONS.values(), NO_INTERRUPTION)),

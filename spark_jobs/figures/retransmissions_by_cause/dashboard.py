@@ -6,7 +6,7 @@ from spark_jobs.figures.dashboard_sql import KEYS, USER_GROUPS
 from spark_jobs.figures.names import MUTED_COLOURS, paler
 from spark_jobs.figures.retransmissions_by_cause.numbers import BY_CAUSE, CAUSE_LABELS
 
-PAGE = "giscope-why"
+TAB = "why"
 COLOURS = {
     label + spurious: paler(colour, 0 if spurious else 0.7)
     for label, colour in zip(CAUSE_LABELS.values(), MUTED_COLOURS, strict=True)

@@ -61,7 +61,7 @@ FIGURE = Figure(
     "loss probe. Spurious (hatched): the data had arrived; the share is of retransmissions with a "
     "known fate. Spurious RTO expiries: detected by F-RTO, Eifel or D-SACK, in % of the expiries "
     "whose retransmission Gi saw.",
-    "giscope-why",
+    "why",
     NUMBERS,
     by=BY_PAIR,
     by_hours=True,

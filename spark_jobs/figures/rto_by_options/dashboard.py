@@ -9,7 +9,7 @@ from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.option_pairs import PAIR, PAIR_COLOURS
 from spark_jobs.figures.rto_by_options.figure import NUMBERS
 
-PAGE = "giscope-why"
+TAB = "why"
 COLOURS = PAIR_COLOURS
 MAX_DRAWN_RTO_S = 60
 """End of the last bin that is drawn, about (s); that bin also holds all longer RTOs."""

@@ -92,7 +92,7 @@ FIGURE = Figure(
     "each value was in effect. Dot: median. Thick line: half of the time. Thin line: four fifths "
     "of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer expires at the next "
     "delay; far above 1, a loss remains undetected for long. Backed off: doubled after an expiry.",
-    "giscope-why",
+    "why",
     NUMBERS,
     by=BY_PAIR,
     by_hours=True,

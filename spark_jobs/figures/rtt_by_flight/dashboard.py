@@ -5,7 +5,7 @@ from spark_jobs.figures.dashboard_parts import Chart
 from spark_jobs.figures.dashboard_sql import rows_dataset
 from spark_jobs.figures.rtt_by_flight.numbers import NUMBERS
 
-PAGE = "giscope-why"
+TAB = "why"
 RTT_BY_FLIGHT = rows_dataset(NUMBERS, "rtt_by_flight_rows", "RTT samples")
 
 

@@ -52,7 +52,7 @@ FIGURE = Figure(
     "are left out. Queueing delay: the RTT above the user's smallest of the hour. giscope keeps at "
     "most ten samples per second of a connection, so their number does not indicate the amount of "
     "traffic.",
-    "giscope-why",
+    "why",
     NUMBERS,
     by={"flight": ("in flight, at least [B]", ())},
     by_hours=True,

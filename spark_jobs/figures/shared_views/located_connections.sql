@@ -2,6 +2,7 @@
 -- One row: a connection. `local_hour` is that in which it starts (see local_hours.sql);
 -- `local_period` is the first local hour of the same date and period. For later events of the
 -- connection, `first_local_hour` and `quarter_offset` give the local hour (see local_clock.sql).
+-- `first_slot` and `last_slot` are the five minutes since the date began.
 -- `link_key` is a hash of its access link, as in located_links.sql.
 -- Another table's row is joined by flow_id alone: it is unique in all networks and dates.
 with starting as (
@@ -12,6 +13,9 @@ select
     flow_id, utc_hour(start_ts) as utc_hour,
     user_days.first_local_hour, user_days.quarter_offset,
     local_hour, local_period,
+    user_days.quarter_offset + quarter as local_quarter,
+    slot_of(start_ts, starting.date) as first_slot,
+    slot_of(end_ts, starting.date) as last_slot,
     first_user_hour, user_group, user_bit,
     hash(starting.network, starting.date, coalesce(link, starting.user)) as link_key,
     initiator = 'mobile' as by_mobile,

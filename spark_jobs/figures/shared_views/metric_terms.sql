@@ -33,13 +33,13 @@ with connection_terms as (
     from connections where parallel is not null
 )
 select
-    local_hour, user_group,
+    local_hour, first_slot as slot, user_group,
     sack, timestamps, mss_class, window_class,
     metric, cast(numerator as double) as numerator, cast(denominator as double) as denominator
 from connection_terms
 union all
 select
-    local_hour, user_group,
+    local_hour, slot, user_group,
     null as sack, null as timestamps, null as mss_class, null as window_class,
     'channel_rate' as metric, cast(8 * ip_bytes as double) as numerator, seconds as denominator
 from rate_periods

@@ -7,6 +7,7 @@ with starting as (
 )
 select
     local_hour, local_period,
+    slot_of(start_ts, starting.date) as slot,
     user_group, user_bit,
     first_user_hour + utc_hour(start_ts) as user_hour,
     rate,

@@ -6,7 +6,7 @@ from spark_jobs.figures.dashboard_sql import KEYS, USERS
 from spark_jobs.figures.names import paler
 from spark_jobs.figures.stalls_by_class.numbers import HOST_STALLS, STALL_LABELS
 
-PAGE = "giscope-why"
+TAB = "why"
 USERS_AT_ONCE = {1: " 1", 2: " 2", 3: " 3 to 4", 5: " 5 to 8", 9: " 9 to 16", 17: "17 to 32"}
 """Labels of the numbers of users that stall at once, by the lowest; leading blanks sort them."""
 MOST_USERS_AT_ONCE = "33 and more"

@@ -19,7 +19,7 @@ FIGURE = Figure(
     f"The causes: {CAUSES}. Other "
     "users at once: the share of stalls that overlap a stall of another user, as when a radio cell "
     "fails.",
-    "giscope-why",
+    "why",
     NUMBERS,
     by={"class": ("cause", list(STALL_COLOURS))},
     by_hours=True,

@@ -1,7 +1,8 @@
-"""Five sentences at the top of the Overview, each with a link to the page behind it."""
+"""The key numbers, and five sentences, each with a link to the tab behind it."""
 
 from spark_jobs.figures.charts import raw_table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, literal
+from spark_jobs.figures.summary.key_numbers import ROWS as KEY_NUMBER_ROWS
 from spark_jobs.figures.summary.numbers import (
     AT_PEAK,
     DATA,
@@ -10,20 +11,20 @@ from spark_jobs.figures.summary.numbers import (
     OPTIONS,
 )
 
-PAGE = "giscope-overview"
+TAB = "overview"
 SENTENCES = (
-    ("At peak", "giscope-peak", AT_PEAK),
-    ("Losses", "giscope-channel", LOSSES_BY_SIDE),
-    ("Limits", "giscope-why", LONGEST_LIMITS),
-    ("Options", "giscope-options", OPTIONS),
-    ("Data", "giscope-peak", DATA),
+    ("At peak", "peak", AT_PEAK),
+    ("Losses", "channel", LOSSES_BY_SIDE),
+    ("Limits", "why", LONGEST_LIMITS),
+    ("Options", "options", OPTIONS),
+    ("Data", "overview", DATA),
 )
-"""Title of each sentence, the page of its figures, and its SQL."""
+"""Title of each sentence, the tab of its figures, and its SQL."""
 ROWS_SQL = "\nunion all\n".join(
     f"""select {place} as place,
-    '<a href="/superset/dashboard/{page}/">' || {literal(title)} || '</a>' as about, sentence
+    '<a href="#TAB-{tab}">' || {literal(title)} || '</a>' as about, sentence
 from ({sql})"""
-    for place, (title, page, sql) in enumerate(SENTENCES)
+    for place, (title, tab, sql) in enumerate(SENTENCES)
 )
 SUMMARY = Dataset(
     "summary_sentences",
@@ -33,4 +34,7 @@ from ({ROWS_SQL}), (select network, country, access from networks order by netwo
 """,
     [Metric("sentences", "count(*)", "sentences", ",d")],
 )
-ROWS = [[raw_table("Summary", SUMMARY, ["about", "sentence"], order="place", height=40)]]
+ROWS = [
+    *KEY_NUMBER_ROWS,
+    [raw_table("Summary", SUMMARY, ["about", "sentence"], order="place", height=40)],
+]

@@ -1,17 +1,28 @@
 """The summary's sentences as SQL, for the report and the dashboards."""
 
 from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
-from spark_jobs.figures.dashboard_parts import label_sql
-from spark_jobs.figures.format import NO_BREAK_SPACE
+from spark_jobs.figures.dashboard_parts import label_sql, literal
+from spark_jobs.figures.format import NO_BREAK_SPACE, PERCENT
 from spark_jobs.figures.limits_by_window.numbers import LIMIT_LABELS, TIMES
 from spark_jobs.figures.metrics.differences import judged_sql, peak_sums_sql
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.names import ACCESS_NAMES
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK
 from spark_jobs.figures.table2_loss.figure import NUMBERS as LOSSES
 from spark_jobs.figures.table3_clusters.numbers import EFFECTS_SQL
 
 MAX_DIFFERENCES = 3
-"""Maximum number of differences of a network that the first sentence names: the largest."""
+"""Maximum number of differences of a network that the first sentence names."""
+IMPACT = " ".join(
+    ["case metric"]
+    + [
+        f"when {literal(metric)} then {shown.weight} * abs(difference)"
+        + ("" if shown.unit is PERCENT else " / second")
+        for metric, shown in SHOWN_METRICS.items()
+    ]
+    + ["end"]
+)
+"""SQL of what a difference means to users (see ShownMetric.weight)."""
 
 
 def _joined(rows: str, otherwise: str) -> str:
@@ -25,16 +36,18 @@ from ({rows})
 AT_PEAK = _joined(
     f"""
     with {judged_sql(peak_sums_sql([("all days", 100_000)]))}, ranked as (
-        select network, title, difference / second as share, significant,
+        select network, title, difference / second as share, significant, {IMPACT} as impact,
+            replace(value_text(second, unit), '{NO_BREAK_SPACE}' || unit, '') || ' → '
+                || value_text(first, unit) as levels,
             row_number() over (
-                partition by network, significant order by abs(difference / second) desc
+                partition by network, significant and impact > 0 order by impact desc
             ) as rank
         from judged
         where firsts > 0 and seconds > 0 and second <> 0 {DAY_FILTERS_MARK}
     )
     select network as part, network || ': ' || coalesce(
-        string_agg(title || ' ' || change_text(share, '%'), ', ' order by rank)
-            filter (significant and rank <= {MAX_DIFFERENCES}),
+        string_agg(format('{{}} {{}} ({{}})', title, levels, change_text(share, '%')), ', '
+            order by rank) filter (significant and impact > 0 and rank <= {MAX_DIFFERENCES}),
         'no difference beyond chance') as text
     from ranked group by network""",
     "no network has both peak and off-peak data.",

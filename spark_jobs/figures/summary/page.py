@@ -2,7 +2,6 @@
 
 from markupsafe import Markup
 
-from spark_jobs.figures.format import count
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK
 from spark_jobs.figures.page_elements import Section
 from spark_jobs.figures.selection import Selection
@@ -25,16 +24,20 @@ def sections(selection: Selection) -> list[Section]:
         (_options_anchor(selection), "Options", _sentence(selection, OPTIONS)),
         ("state", "Data", _sentence(selection, DATA)),
     )
+    count = len(selection.networks)
+    networks = "the network" if count == 1 else f"the {count} networks"
     return [
         Section(
             anchor="summary",
             title="Summary",
-            source="The sections that the links open",
-            caption="At peak: each network's largest differences from off-peak that are beyond "
-            "chance, in % of the off-peak value. Losses: shares of the data packets. Limits: what "
-            "held transfers back for the longest time. Options: effects on goodput that are beyond "
-            "chance, after adjustment. Data: what is missing.",
-            samples=f"{count(len(selection.networks))} networks",
+            source=f"What a reader should know about {networks}; each link opens the section "
+            "behind its sentence.",
+            caption="At peak: the differences from off-peak that are beyond chance and mean most "
+            "to users, as off-peak value → peak value. Losses: shares of the data packets. Limits: "
+            "what held transfers back for the longest time. Options: effects on goodput that are "
+            "beyond chance, after adjustment. Data: what is missing.",
+            samples="",
+            hours="",
             notes=[
                 Markup('<a href="#{}">{}</a>: {}').format(anchor, title, sentence)
                 for anchor, title, sentence in sentences

@@ -3,7 +3,7 @@
 from spark_jobs.figures.charts import table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 
-PAGE = "giscope-overview"
+TAB = "overview"
 SUPPRESSED_GROUPS = Dataset(
     "suppressed_groups",
     """

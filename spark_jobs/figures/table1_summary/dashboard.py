@@ -4,7 +4,7 @@ from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS, NETWORK, USER_GROUPS
 
-PAGE = "giscope-overview"
+TAB = "overview"
 CONNECTIONS = Dataset(
     "connections",
     f"""select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period, user_group)

@@ -47,7 +47,7 @@ FIGURE = Figure(
     "Connections that the mobile opened, failed set-ups included. SACK is enabled if both SYNs "
     "permit it, timestamps if both directions carry them. The window is the largest that the "
     "mobile advertised, with window scaling applied.",
-    "giscope-overview",
+    "overview",
     NUMBERS,
     in_columns=True,
     paper=PAPER,

@@ -26,7 +26,7 @@ FIGURE = Figure(
     "of the packets at Gi. If the ACKs do not decide a packet's fate, it counts with its loss "
     "probability. The two rows below show what the loss would be if all these packets had arrived, "
     "or if all had been lost.",
-    "giscope-channel",
+    "channel",
     NUMBERS,
     in_columns=True,
     paper={

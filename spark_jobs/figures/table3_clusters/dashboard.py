@@ -26,7 +26,7 @@ from spark_jobs.figures.table3_clusters.numbers import (
     OptionFigure,
 )
 
-PAGE = "giscope-options"
+TAB = "options"
 VALUES = [label for _, label in TABLE_ROWS]
 COLOURS = by_hours(OPTION_COLOURS)
 

@@ -6,7 +6,7 @@ from spark_jobs.figures.dashboard_parts import Dataset, Metric
 from spark_jobs.figures.dashboard_sql import KEYS
 from spark_jobs.figures.worst_connections.numbers import SHOWN, WORST_BY
 
-PAGE = "giscope-why"
+TAB = "why"
 CONNECTIONS = Dataset(
     "worst_connections",
     f"""

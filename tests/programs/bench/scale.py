@@ -20,7 +20,7 @@ import duckdb
 from rich.console import Console
 
 from schemas import FLOWS, PACKETS, Table
-from spark_jobs.dashboards.pages import DASHBOARDS
+from spark_jobs.dashboards.pages import DASHBOARD
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.figures.tables import MARTS
 from spark_jobs.ingest.job import ingest
@@ -162,7 +162,7 @@ def giscope(*arguments: object) -> Used:
 def slowest_query(views: Path) -> tuple[str, Used]:
     """Which dataset of the dashboards takes the longest to give all its metrics, by network and
     series, asked once before; and how long."""
-    datasets = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
+    datasets = {chart.dataset.name: chart.dataset for chart in DASHBOARD.charts}
     used = {}
     with duckdb.connect(views, read_only=True) as connection:
         register(connection)

@@ -324,7 +324,7 @@ def test_every_dataset_of_superset_has_rows(stack, browser):
 
 def test_a_dashboard_is_drawn(stack, browser):
     page = open_page(stack, browser, "admin", stack.secret("superset_admin_password"), 2000)
-    page.goto(f"{stack.address}/superset/dashboard/giscope-peak/")
+    page.goto(f"{stack.address}/superset/dashboard/giscope/")
     page.wait_for_selector(".slice_container")
     page.wait_for_load_state("networkidle")
     page.wait_for_selector(".loading", state="detached")

@@ -1,0 +1,1 @@
+"""What happened at what time of a day, in five-minute slots?"""
