@@ -83,6 +83,39 @@ FLOWS = Table(
             Column(
                 f"{name}_{way}",
                 "int64",
+                meaning.format(end),
+                unit,
+                source,
+                required=True,
+            )
+            for name, meaning, unit, source in (
+                (
+                    "retransmitted_bytes",
+                    "payload bytes from the {} that Gi had seen before, without probes",
+                    "B",
+                    "RFC 4898, 4",
+                ),
+                (
+                    "out_of_order",
+                    "packets from the {} with data below the highest seen that Gi had not seen "
+                    "before: they were overtaken, or sent again after a loss before Gi",
+                    "packets",
+                    "RFC 4898, 4",
+                ),
+                (
+                    "zero_windows",
+                    "packets from the {} that advertise a receive window of 0, without SYNs and "
+                    "RSTs",
+                    "packets",
+                    "RFC 9293, 3.8.6",
+                ),
+            )
+            for way, end in (("up", "mobile"), ("down", "server"))
+        ),
+        *(
+            Column(
+                f"{name}_{way}",
+                "int64",
                 f"{meaning} from the {end}. They carry no data and do not count as "
                 "retransmissions, as losses or as another connection's traffic",
                 "packets",
@@ -257,6 +290,15 @@ FLOWS = Table(
             source="Weaver, Sommer and Paxson, NDSS 2009",
         ),
         Column(
+            "ended",
+            "string",
+            "how the connection ended: fin (FINs of both ends), fin_mobile, fin_server (of one), "
+            "rst_mobile, rst_server (an RST in the name of this end, before both FINs: see "
+            "reset_by), or silent (none of these, or it goes on after the capture)",
+            source="RFC 9293, 3.6",
+            required=True,
+        ),
+        Column(
             "setup_delay",
             "double",
             "time from the first SYN to the first ACK",
@@ -285,6 +327,14 @@ FLOWS = Table(
             "RTT between Gi and the server, from the handshake. Null under the same conditions",
             "s",
             "INFOCOM III.B",
+        ),
+        Column(
+            "first_byte_delay",
+            "double",
+            "time from the mobile's first data to the server's first data: with TLS, from the "
+            "ClientHello to the ServerHello. Null if the server sends first, or if one of them "
+            "sends no data or was not seen",
+            "s",
         ),
         Column(
             "rtt_access_min",
@@ -387,6 +437,21 @@ FLOWS = Table(
                 ("max", "largest"),
             )
             if name in names
+        ),
+        *(
+            Column(
+                f"rtt_{side}_{name}",
+                type_,
+                f"{meaning} of the RTT between Gi and the {end} during the transfer",
+                unit,
+                "RFC 4898, 4",
+            )
+            for side, end in (("access", "mobile"), ("internet", "server"))
+            for name, type_, meaning, unit in (
+                ("samples", "int64", "number of the samples", "samples"),
+                ("mean", "double", "mean of the samples", "s"),
+                ("sd", "double", "standard deviation of the samples", "s"),
+            )
         ),
         Column(
             "delay_spikes",

@@ -39,6 +39,9 @@ def _no_syn(a: str, b: str) -> list[Difference]:
 NO_WINDOW = "it never advertised a window, which tcptrace writes as 0: its one packet is an RST"
 SENT_NOTHING = "it never advertised a window, which tcptrace writes as 0: it sent no packet"
 
+LATE_DATA = "a segment that repeats data also brings data below it: tcptrace counts no such part"
+CLOCK = "frame 430 has a later time than the frames after it: giscope goes by the times"
+
 DIFFERENCES = {
     "bad_tcp_checksum.dmp.gz": _no_syn("139.88.44.112:139", "139.88.45.93:2270"),
     "badsyns.dmp.gz": [
@@ -49,6 +52,12 @@ DIFFERENCES = {
         Difference("132.235.2.1:9 > 132.235.1.184:35652", "max window", None, NO_WINDOW),
     ],
     "fast_reuse.dmp.gz": _no_syn("132.235.67.21:9080", "132.235.67.36:3330"),
+    "first_seg_ooo.dmp.gz": [
+        Difference("132.235.67.34:1150 > 132.235.67.19:80", "out of order", 1, LATE_DATA),
+    ],
+    "hardware_dups.dmp.gz": [
+        Difference("144.16.64.141:1644 > 144.16.64.215:20", "out of order", 1, CLOCK),
+    ],
     "http.dmp.gz": [
         *_no_syn("132.235.3.132:33654", "4.17.168.6:80"),
         *_no_syn("132.235.3.132:33655", "4.17.168.6:80"),
@@ -124,6 +133,8 @@ def _facts_of_end(fields: dict[str, str], other_fields: dict[str, str]) -> dict[
         "mss": int(fields["mss requested"]),
         "max window": int(fields["max win adv"]),
         "max segment": int(fields["max segm size"]),
+        "out of order": int(fields["outoforder pkts"]),
+        "zero windows": int(fields["zero win adv"]),
     }
 
 
@@ -169,6 +180,8 @@ def _facts_of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
         "mss": max((p["mss"] for p in syns), default=0),
         "max window": flow["max_window"],
         "max segment": max(data, default=0),
+        "out of order": flow["out_of_order_up"],
+        "zero windows": flow["zero_windows_up"],
     }
 
 

@@ -24,6 +24,12 @@ VOLUME = np.dtype(
         ("payload_bytes_down", "i8"),
         ("data_packets_down", "i8"),
         ("max_ip_len", "i8"),
+        ("retransmitted_bytes_up", "i8"),
+        ("retransmitted_bytes_down", "i8"),
+        ("out_of_order_up", "i8"),
+        ("out_of_order_down", "i8"),
+        ("zero_windows_up", "i8"),
+        ("zero_windows_down", "i8"),
     ]
 )
 """A connection's volumes.
@@ -33,6 +39,9 @@ ip_bytes_up, ip_bytes_down: IP bytes (B)
 payload_bytes_up, payload_bytes_down: distinct payload (B)
 data_packets_down: downlink packets with payload
 max_ip_len: the largest IP packet (B)
+retransmitted_bytes_up, retransmitted_bytes_down: payload that Gi saw before (B)
+out_of_order_up, out_of_order_down: packets with data below the highest that Gi had not seen before
+zero_windows_up, zero_windows_down: packets that advertise a window of 0
 """
 
 
@@ -65,6 +74,11 @@ def volumes(segments, connections):
             else:
                 row.packets_up += 1
                 row.ip_bytes_up += ip_len[i]
+            if segments.window[i] == 0 and not flags[i] & (RST | SYN):
+                if direction:
+                    row.zero_windows_down += 1
+                else:
+                    row.zero_windows_up += 1
             opens = flags[i] & SYN != 0
             if (size == 0 and not opens) or segments.probe[i]:
                 continue
@@ -78,10 +92,17 @@ def volumes(segments, connections):
                 data_seq, np.uint32(base[direction] + np.uint32(end[direction]))
             )
             if size:
+                ahead = min(size, max(position + size - end[direction], np.int64(0)))
                 new, end[direction], hole_count[direction] = _count_new_bytes(
                     position, size, end[direction], holes[direction], hole_count[direction]
                 )
                 unique[direction] += new
+                if direction:
+                    row.retransmitted_bytes_down += size - new
+                    row.out_of_order_down += new > ahead
+                else:
+                    row.retransmitted_bytes_up += size - new
+                    row.out_of_order_up += new > ahead
         row.payload_bytes_up, row.payload_bytes_down = unique[0], unique[1]
     return out
 

@@ -8,6 +8,7 @@ from schemas.arrow_types import ARROW_TIMESTAMP
 from spark_jobs.estimators import ecn, resets, setup
 from spark_jobs.estimators.coverage import BOTH, DIRECTIONS, acked_unseen_bytes
 from spark_jobs.estimators.delay_spikes import delay_spikes
+from spark_jobs.estimators.ending import ENDINGS, endings
 from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, bottleneck
 from spark_jobs.estimators.options import (
@@ -36,8 +37,8 @@ from spark_jobs.tables.user_partition import UserPartition
 
 Columns = dict[str, pa.Array]
 
-QUANTILES = ("min", "median", "p95", "max")
-"""The RTT quantiles, by their names in the table and in rtt_sampling.QUANTILES."""
+QUANTILES = ("min", "median", "p95", "max", "mean", "sd")
+"""The RTT statistics, by their names in the table and in rtt_sampling.QUANTILES."""
 RATES = ("throughput", "goodput", "user_throughput")
 RATES_RECEIVED = ("throughput_received", "user_throughput_received")
 """Rates of a transfer: those of bytes sent or acknowledged; those that need to know the losses."""
@@ -51,6 +52,7 @@ def rows(partition: UserPartition) -> pa.Table:
         | _probes(partition)
         | _ecn(partition)
         | _setup(partition)
+        | _ending(partition)
         | _transfer(partition)
         | _losses(partition)
         | _sending(partition)
@@ -165,6 +167,16 @@ def _setup(partition: UserPartition) -> Columns:
     }
 
 
+def _ending(partition: UserPartition) -> Columns:
+    ending = endings(partition.segments, partition.connections)
+    first_byte_us = ending["first_byte_us"]
+    known = (first_byte_us >= 0) & (partition.coverage["seen"] == BOTH) & ~partition.clock_stepped
+    return {
+        "ended": dictionary(ending["ended"], ENDINGS),
+        "first_byte_delay": pa.array(first_byte_us / 1e6, mask=~known),
+    }
+
+
 def _transfer(partition: UserPartition) -> Columns:
     handshake = partition.handshakes
     request_response = request_response_of_log(partition.sessions, len(handshake))
@@ -260,5 +272,11 @@ def _sending(partition: UserPartition) -> Columns:
             for k, side in enumerate(rtt_sampling.SIDES)
             for name in QUANTILES
             if f"rtt_{side}_{name}" != "rtt_access_min"
+        }
+        | {
+            f"rtt_{side}_samples": pa.array(
+                np.ascontiguousarray(rtt_quantiles["count"][:, k]), mask=~sides[side]
+            )
+            for k, side in enumerate(rtt_sampling.SIDES)
         }
     )

@@ -334,6 +334,10 @@ def test_quantiles_are_those_of_all_round_trips_to_within_a_bin(count, side):
         expected = np.quantile(true, share, method="inverted_cdf")
         assert flow[f"rtt_{side}_{name}"] == pytest.approx(expected, rel=ONE_BIN)
     assert flow[f"rtt_{side}_max"] == pytest.approx(max(true))
+    assert flow[f"rtt_{side}_samples"] == len(true)
+    assert flow[f"rtt_{side}_mean"] == pytest.approx(np.mean(true))
+    spread = np.std(true, ddof=1) if len(true) > 1 else None
+    assert flow[f"rtt_{side}_sd"] == (spread and pytest.approx(spread))
     if side == "internet":
         assert flow["rtt_internet_min"] == pytest.approx(min(true))
 
@@ -365,7 +369,8 @@ def test_each_omitted_round_trip_is_close_to_a_row_in_time_and_value(side, least
 @pytest.mark.parametrize("side", ["access", "internet"])
 def test_connection_without_round_trips_has_no_quantiles(side):
     (flow,) = tables(opened())["flows"]
-    assert {flow[f"rtt_{side}_{name}"] for name in ("median", "p95", "max")} == {None}
+    assert {flow[f"rtt_{side}_{name}"] for name in ("median", "p95", "max", "mean", "sd")} == {None}
+    assert flow[f"rtt_{side}_samples"] == 0
 
 
 def test_each_connection_has_its_own_round_trips():

@@ -256,3 +256,66 @@ def test_distinct_payload_is_the_size_of_the_set_of_bytes(ranges, with_syn, isn)
     ]
     sent = {byte for low, size in ranges for byte in range(low, low + size)}
     assert down(syn + data) == len(sent)
+
+
+def test_repeated_and_overtaken_data_and_zero_windows_are_counted_apart():
+    row = flow("""
+        0.0 down ACK seq=1000 data=100
+        0.1 down ACK seq=1300 data=100
+        0.2 down ACK seq=1100 data=100         # overtaken
+        0.3 down ACK seq=1150 data=100         # 50 B again, 50 B overtaken
+        0.4 down ACK seq=1350 data=100         # 50 B again, 50 B ahead
+        0.5 up   ACK seq=500  ack=1450 win=0
+        0.6 up   RST ACK seq=500 ack=1450 win=0
+    """)
+    assert (row["retransmitted_bytes_down"], row["out_of_order_down"]) == (100, 2)
+    assert (row["zero_windows_up"], row["zero_windows_down"]) == (1, 0)
+    assert (row["retransmitted_bytes_up"], row["out_of_order_up"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "ended"),
+    [
+        ("", "silent"),
+        ("0.5 up FIN ACK seq=201 ack=401", "fin_mobile"),
+        ("0.5 down FIN ACK seq=401 ack=201", "fin_server"),
+        ("0.5 down FIN ACK seq=401 ack=201\n0.6 up FIN ACK seq=201 ack=402", "fin"),
+        ("0.5 down FIN ACK seq=401 ack=201\n0.6 up RST seq=201", "rst_mobile"),
+        ("0.5 down RST seq=401\n0.6 up RST seq=201", "rst_server"),
+        (
+            "0.5 down FIN ACK seq=401 ack=201\n0.6 up FIN ACK seq=201 ack=402\n"
+            "0.7 down RST seq=402",
+            "fin",
+        ),
+    ],
+)
+def test_ending(end, ended):
+    exchange = """
+        0.0 up   SYN     seq=100 mss=1460
+        0.1 down SYN ACK seq=300 ack=101 mss=1460
+        0.2 up   ACK     seq=101 ack=301 data=100
+        0.4 down ACK     seq=301 ack=201 data=100
+    """
+    assert flow(exchange + end)["ended"] == ended
+
+
+@pytest.mark.parametrize(
+    ("data", "delay"),
+    [
+        ("0.2 up ACK seq=101 ack=301 data=9\n0.7 down ACK seq=301 ack=110 data=9", 0.5),
+        (
+            "0.2 up ACK seq=101 ack=301 data=9\n0.6 up ACK seq=101 ack=301 data=9\n"
+            "0.7 down ACK seq=301 ack=110 data=9",
+            0.5,
+        ),
+        ("0.2 down ACK seq=301 ack=101 data=9\n0.7 up ACK seq=101 ack=310 data=9", None),
+        ("0.2 up ACK seq=101 ack=301 data=9\n0.7 down ACK seq=301 ack=110", None),
+        ("0.2 up ACK seq=101 ack=301\n0.7 down ACK seq=301 ack=101 data=9", None),
+    ],
+)
+def test_time_from_the_first_request_to_the_first_byte(data, delay):
+    handshake = """
+        0.0 up   SYN     seq=100 mss=1460
+        0.1 down SYN ACK seq=300 ack=101 mss=1460
+    """
+    assert flow(handshake + data)["first_byte_delay"] == delay

@@ -55,12 +55,15 @@ QUANTILES = np.dtype(
         ("median", "f8"),
         ("p95", "f8"),
         ("max", "f8"),
+        ("mean", "f8"),
+        ("sd", "f8"),
     ]
 )
 """Distribution of the samples of one side.
 
 count: number of samples
 min, median, p95, max: smallest, median, 95th percentile and largest sample (s)
+mean, sd: mean and standard deviation of the samples (s); sd is NaN of a single one
 """
 
 MANTISSA_BITS = 4
@@ -91,6 +94,7 @@ def initialize(sender, histograms):
         sender.lowest_bin[side], sender.highest_bin[side] = BINS, -1
         sender.recorded_at[side], sender.recorded_rtt[side] = NONE, 0
         sender.sample_min[side], sender.sample_max[side] = np.iinfo(np.int64).max, 0
+        sender.sample_sum[side] = sender.sample_squares[side] = 0.0
     sender.sample_rtt = NONE
 
 
@@ -110,6 +114,8 @@ def count_sample(sender, histograms):
     sender.highest_bin[side] = max(sender.highest_bin[side], bin_number)
     sender.sample_min[side] = min(sender.sample_min[side], sender.sample_rtt)
     sender.sample_max[side] = max(sender.sample_max[side], sender.sample_rtt)
+    sender.sample_sum[side] += sender.sample_rtt
+    sender.sample_squares[side] += np.float64(sender.sample_rtt) ** 2
 
 
 @inner
@@ -137,12 +143,16 @@ def write_quantiles(sender, histograms, side, out):
     """Write the QUANTILES of a side into `out`."""
     counts, lowest, highest = histograms[side], sender.lowest_bin[side], sender.highest_bin[side]
     out.count = 0
-    out.min = out.median = out.p95 = out.max = np.nan
+    out.min = out.median = out.p95 = out.max = out.mean = out.sd = np.nan
     if highest < lowest:
         return
     for number in range(lowest, highest + 1):
         out.count += counts[number]
     out.min, out.max = sender.sample_min[side] / 1e6, sender.sample_max[side] / 1e6
+    out.mean = sender.sample_sum[side] / out.count / 1e6
+    if out.count > 1:
+        spread = sender.sample_squares[side] - out.count * (1e6 * out.mean) ** 2
+        out.sd = np.sqrt(max(spread, 0.0) / (out.count - 1)) / 1e6
     total = np.int64(0)
     for number in range(lowest, highest + 1):
         before, total = total, total + counts[number]

@@ -149,6 +149,8 @@ SENDER = np.dtype(
         ("recorded_rtt", "i8", (2,)),
         ("sample_min", "i8", (2,)),
         ("sample_max", "i8", (2,)),
+        ("sample_sum", "f8", (2,)),
+        ("sample_squares", "f8", (2,)),
         ("lowest_bin", "i8", (2,)),
         ("highest_bin", "i8", (2,)),
     ]
@@ -271,6 +273,7 @@ RTT samples (see `rtt_sampling`; pairs: access side, Internet side):
   sample_rtt, sample_side, sample_flight, sample_delayed   the last sample; sample_rtt NONE: none
   recorded_at, recorded_rtt   end and RTT of the last sample that was recorded
   sample_min, sample_max   smallest and largest sample (µs)
+  sample_sum, sample_squares  sums of the samples (µs) and of their squares
   lowest_bin, highest_bin  range of histogram bins in use
 """
 
