@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -33,6 +33,12 @@ ALL_ELSE = "everything else is done"
 """The last reason of a command that withheld something, and published the rest."""
 ADMINISTRATOR = "admin"
 """Airflow's account that writes notes."""
+PATIENCE_S = 30
+"""Time that a command gets to end, before it is killed."""
+MAX_WATCH_S = 7 * 24 * 3600
+"""Maximum time for which a day is watched (s)."""
+REASON = "reason"
+"""Key of the XCom with the reason of a failed attempt."""
 MAX_NOTE = 1000
 """Characters of a note in Airflow."""
 
@@ -86,9 +92,13 @@ class GiscopeOperator(BaseOperator):
         ) as process:
             self.stop = process.terminate
             assert process.stderr
-            for line in process.stderr:
-                print(line, end="")
-                said.append(line)
+            try:
+                for line in process.stderr:
+                    print(line, end="")
+                    said.append(line)
+            except BaseException:  # the task's time is over, or Airflow stops it
+                _end(process)
+                raise
         if not process.returncode:
             return []
         failed = f"giscope {arguments[0]}: exit status {process.returncode}"
@@ -109,6 +119,15 @@ class GiscopeOperator(BaseOperator):
                 raise
             return reasons
         return []
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a command, if need be by force."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _has_connection(name: str) -> bool:
@@ -209,10 +228,63 @@ class CompleteSensor(BaseSensorOperator):
             sys.exit(f"waited {timedelta(seconds=self.timeout)}: {self.reason}")
 
 
+class DeadlineSensor(BaseSensorOperator):
+    """Task that waits until a network's day is published, and else sends an alert, once.
+
+    It ends when the day is published, when a step of the day has failed, or when the deadline has
+    passed. If the day is held, the step `passed` has sent an alert.
+
+    steps: ids of the day's other tasks, in order; the last one is that of a published day, and the
+    one before that of a day that passed its checks. hour: UTC hour of the deadline.
+    send: sends an alert of a title and a text.
+    """
+
+    def __init__(
+        self, *, network: str, steps: Sequence[str], hour: float, send: Callable, **options: Any
+    ) -> None:
+        super().__init__(mode="reschedule", timeout=MAX_WATCH_S, **options)
+        self.network = network
+        self.steps = steps
+        self.hour = hour
+        self.send = send
+
+    def poke(self, context: Any) -> bool:
+        """Return whether the day is published, or an alert was sent."""
+        task = context["ti"]
+        states = task.get_task_states(
+            dag_id=task.dag_id, task_ids=[*self.steps], run_ids=[task.run_id]
+        ).get(task.run_id, {})
+        *_, passed, published = self.steps
+        failed = [step for step in self.steps if states.get(step) == "failed"]
+        begun = task.get_first_reschedule_date(context) or datetime.now(UTC)
+        late_after = deadline(begun, self.hour)
+        if states.get(published) == "success" or failed == [passed]:
+            return True
+        if failed:
+            reason = task.xcom_pull(task_ids=failed[0], key=REASON) or "see its log in Airflow"
+            why = f"the task {failed[0]} failed: {reason}"
+        elif datetime.now(UTC) >= late_after:
+            step = next(step for step in self.steps if states.get(step) != "success")
+            why = f"the task {step} is not done: {states.get(step) or 'not begun'}"
+        else:
+            return False
+        title = f"{PREFIX}{self.network} {context['ds']} is not published"
+        self.send(title, f"{title} by {late_after:%Y-%m-%d %H:%M} UTC: {why}")
+        return True
+
+
+def deadline(start: datetime, hour: float) -> datetime:
+    """Return the first time after the start of a watch at this hour (UTC)."""
+    midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = midnight + timedelta(hours=hour)
+    return today if today > start else today + timedelta(days=1)
+
+
 def note_reason(context: Any) -> None:
-    """Write the reason of a failed attempt into the task's note."""
+    """Write the reason of a failed attempt into the task's note, and keep it for an alert."""
     error = context["exception"]
     text = str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    context["ti"].xcom_push(key=REASON, value=text[:MAX_NOTE])
     write_note(context, f"attempt {context['ti'].try_number} failed: {text}")
 
 

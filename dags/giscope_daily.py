@@ -21,6 +21,7 @@ from commands import (
     PREFIX,
     CheckOperator,
     CompleteSensor,
+    DeadlineSensor,
     GiscopeOperator,
     IngestOperator,
     MaintainOperator,
@@ -41,18 +42,21 @@ MIDNIGHT = datetime.min.time().replace(tzinfo=UTC)
 PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
 
 
-def send_alert(context: Any) -> None:
-    """Send the reasons why days are held, if there is a connection giscope_alerts."""
+def send_held(context: Any) -> None:
+    """Send the reasons why days are held."""
     task = context["task"]
-    if not task.reasons:
-        return
+    if task.reasons:
+        send(f"{PREFIX}{task.network} is held back", PREFIX + f"\n{PREFIX}".join(task.reasons))
+
+
+def send(title: str, text: str) -> None:
+    """Send an alert, if there is a connection giscope_alerts."""
     hook, services = AppriseHook(ALERTS), apprise.Apprise()
     try:
         hook.set_config_from_conn(hook.get_connection(ALERTS), services)
     except AirflowNotFoundException:
         print(f"no alert was sent: Airflow has no connection {ALERTS}")
         return
-    title, text = f"{PREFIX}{task.network} is held back", PREFIX + f"\n{PREFIX}".join(task.reasons)
     if not services.notify(text, title, apprise.NotifyType.FAILURE):
         raise RuntimeError(f"{ALERTS}: an alert could not be sent: {text}")
 
@@ -96,8 +100,8 @@ def network_day(network: str) -> None:
         network=network,
         arguments=check_day,
         reasons=check.output,
-        on_success_callback=send_alert,
-        on_failure_callback=[note_reason, send_alert],
+        on_success_callback=send_held,
+        on_failure_callback=[note_reason, send_held],
         retry_policy=ExceptionRetryPolicy([RetryRule(SystemExit, RetryAction.FAIL)]),
     )
 
@@ -106,8 +110,19 @@ def network_day(network: str) -> None:
         """Notify other DAGs that the day's marts are published."""
         outlet_events[MARTS].extra = {"network": network, "date": ds}
 
+    last = published()
     complete >> ingest >> flows >> check >> marts
-    [marts, passed] >> published()
+    [marts, passed] >> last
+    steps = [complete, ingest, flows, check, marts, passed]
+    DeadlineSensor(
+        task_id="deadline",
+        network=network,
+        steps=[*(step.task_id for step in steps), last.operator.task_id],
+        hour=SETTINGS.deadline_hour,
+        send=send,
+        poke_interval=SETTINGS.look,
+        execution_timeout=None,
+    )
 
 
 @dag(
@@ -116,7 +131,11 @@ def network_day(network: str) -> None:
     end_date=datetime.combine(SETTINGS.last_day, MIDNIGHT) if SETTINGS.last_day else None,
     catchup=True,
     max_active_runs=SETTINGS.late_days + 1,
-    default_args={"on_failure_callback": note_reason, "on_retry_callback": note_reason},
+    default_args={
+        "on_failure_callback": note_reason,
+        "on_retry_callback": note_reason,
+        "execution_timeout": SETTINGS.task,
+    },
     doc_md=__doc__,
     tags=["giscope"],
 )

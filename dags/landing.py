@@ -28,6 +28,8 @@ class Settings(NamedTuple):
     wait: timedelta
     look: timedelta
     late_days: int
+    task: timedelta
+    deadline_hour: float
 
 
 def settings_of(variables: Mapping[str, str], today: date) -> Settings:
@@ -49,6 +51,8 @@ def settings_of(variables: Mapping[str, str], today: date) -> Settings:
         timedelta(minutes=number("GISCOPE_WAIT_MINUTES", 1200, MAX_MINUTES)),
         timedelta(seconds=number("GISCOPE_LOOK_SECONDS", 300, 60 * MAX_MINUTES)),
         int(number("GISCOPE_LATE_DAYS", 7, MAX_DAYS)),
+        timedelta(minutes=number("GISCOPE_TASK_MINUTES", 720, MAX_MINUTES)),
+        number("GISCOPE_DEADLINE_HOUR", 22, 24),
     )
 
 

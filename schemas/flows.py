@@ -98,7 +98,7 @@ FLOWS = Table(
                 (
                     "out_of_order",
                     "packets from the {} with data below the highest seen that Gi had not seen "
-                    "before: they were overtaken, or sent again after a loss before Gi",
+                    "before: they were overtaken, or retransmitted after a loss on the other side",
                     "packets",
                     "RFC 4898, 4",
                 ),

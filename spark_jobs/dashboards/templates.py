@@ -16,9 +16,10 @@ DATES_SQL = (
 )
 
 
-def _values_sql(columns: Iterable[str]) -> str:
+def _values_sql(columns: Iterable[str], moved: bool = True) -> str:
+    """Return the conditions of filters; moved: Superset does not apply them to the rows, too."""
     return "".join(
-        f"{{% for f in get_filters('{column}', remove_filter=True) %}}"
+        f"{{% for f in get_filters('{column}', remove_filter={moved}) %}}"
         f" and {column} {{{{ 'not in' if f.op == 'NOT IN' else 'in' }}}}"
         " {{ f.val|where_in }}{% endfor %}"
         for column in columns
@@ -29,7 +30,7 @@ TEMPLATES = {
     FILTERS_MARK: DATES_SQL + _values_sql((*DAY_COLUMNS, *HOUR_COLUMNS)),
     DAY_FILTERS_MARK: DATES_SQL + _values_sql(DAY_COLUMNS),
     DATES_MARK: DATES_SQL,
-    SPANS_MARK: "{% for f in get_filters('days') %} and days in {{ f.val|where_in }}{% endfor %}",
+    SPANS_MARK: _values_sql(["days"], moved=False),
     SINCE_MARK: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
     "{% else %}null::date{% endif %}",
 }

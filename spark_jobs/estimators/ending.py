@@ -1,4 +1,4 @@
-"""How a connection ends, and how soon the first request is answered."""
+"""The endings of connections, and the times to the first answer."""
 
 import numpy as np
 

@@ -167,9 +167,15 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(
     [held] = query(warehouse, "select distinct network, finding from quality where not passed")
     assert held[0] == "aa-gprs"
     assert "off-peak.pcap" in held[1]
-    [message] = webhook.messages
-    assert message["title"] == "giscope: aa-gprs is held back"
-    assert message["message"] == f"giscope: aa-gprs {DAY} is held back: {held[1]}"
+    by_title = {message["title"]: message["message"] for message in webhook.messages}
+    absent = f"giscope: cc-dialup {DAY} is not published"
+    assert len(webhook.messages) == len(by_title) == 2
+    assert by_title["giscope: aa-gprs is held back"] == (
+        f"giscope: aa-gprs {DAY} is held back: {held[1]}"
+    )
+    assert by_title[absent].startswith(f"{absent} by ")
+    assert by_title[absent].endswith("files of _COMPLETE are missing: peak.pcap.zst")
+    messages = [*webhook.messages]
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",), ("dd-lte",),
     ]  # fmt: skip
@@ -189,7 +195,7 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(
     third = run()
     assert third.returncode == 0, third.stdout[-3000:]
     assert sorted(home.glob("warehouse/*/network=*/**/*.parquet")) == files
-    assert webhook.messages == [message]
+    assert webhook.messages == messages
 
 
 def land_later(
@@ -332,6 +338,50 @@ def test_held_day_is_reported_once_and_holds_no_other_day(airflow, tmp_path, web
     assert published == [(next_day,)]
     (message,) = webhook.messages
     assert f"aa-gprs {DAY} is held back: captures not read to their end" in message["message"]
+
+
+FAILURES = {
+    "crash": ("os.abort()", {}, "flows failed: RuntimeError: giscope flows: exit status -6"),
+    "hang": (
+        "time.sleep(600)", {"GISCOPE_TASK_MINUTES": "0.3"}, "flows failed: AirflowTaskTimeout"
+    ),
+    "late": ("time.sleep(60)", {}, "is not done: not begun"),
+}  # fmt: skip
+"""What `giscope flows` does when it begins, Airflow's settings, and what the alert says."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_day_that_is_not_published_is_reported_once(airflow, tmp_path, webhook, failure):
+    """`giscope flows` crashes, hangs, or takes until after the deadline."""
+    does, settings, said = FAILURES[failure]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        "program, command = [*sys.orig_argv, '', ''][1:3]\n"
+        f"if os.path.basename(program) == 'giscope' and command == 'flows': {does}\n"
+    )
+    file, landing = tmp_path / "networks.toml", tmp_path / "landing"
+    file.write_text(BUDAPEST)
+    land(landing, "aa-gprs", ["peak"])
+    soon = datetime.now(UTC) + timedelta(seconds=45)
+    posted = {"config": {"path": f"json://127.0.0.1:{webhook.server_port}"}}
+    began = datetime.now(UTC)
+    airflow(
+        *("dags", "test", "giscope_daily", DAY.isoformat()),
+        **settings,
+        GISCOPE_NETWORKS=str(file),
+        GISCOPE_LANDING=str(landing),
+        GISCOPE_WAREHOUSE=str(tmp_path / "warehouse"),
+        PYTHONPATH=str(tmp_path),
+        GISCOPE_DEADLINE_HOUR=str(
+            soon.hour + soon.minute / 60 + soon.second / 3600 if failure == "late" else 24
+        ),
+        AIRFLOW_CONN_GISCOPE_ALERTS=json.dumps({"conn_type": "apprise", "extra": posted}),
+    )
+    assert datetime.now(UTC) - began < timedelta(minutes=4)
+    (message,) = webhook.messages
+    assert message["title"] == f"giscope: aa-gprs {DAY} is not published"
+    assert said in message["message"]
 
 
 @pytest.mark.slow

@@ -5,12 +5,14 @@ import re
 import pytest
 from markupsafe import Markup
 
-from spark_jobs.dashboards.pages import PAGES
+from spark_jobs.dashboards.pages import TABS
 from spark_jobs.dashboards.templates import TEMPLATES
+from spark_jobs.figures.format import PERCENT
 from spark_jobs.figures.metrics.compare import peak_comparisons
-from spark_jobs.figures.metrics.labels import SHOWN_METRICS
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS, ShownMetric
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
 from spark_jobs.figures.selection import Selection
+from spark_jobs.figures.statistics import Difference
 from spark_jobs.figures.summary.dashboard import SUMMARY
 from spark_jobs.figures.summary.page import sections
 from spark_jobs.report.selection import select
@@ -41,7 +43,7 @@ def test_the_sentences_are_those_of_the_report(demo):
     )
     assert len(shown) == 5
     for about in shown:
-        assert re.match(r'<a href="/superset/dashboard/(.+?)/">', about)[1] in PAGES
+        assert re.match(r'<a href="#TAB-(.+?)">', about)[1] in TABS
 
 
 @pytest.mark.parametrize("network", ["aa-gprs", "cc-dialup"])
@@ -65,23 +67,31 @@ def test_filters_without_rows_say_what_is_missing(demo):
     ]
 
 
-def test_the_first_sentence_names_the_largest_differences_beyond_chance(demo):
+def test_the_first_sentence_names_the_differences_that_users_notice_most(demo):
     selection = select(demo.warehouse, None, None, None)
     first = next(iter(sentences(selection).values())).rstrip(".")
     for text in first.split("; "):
         network, named = text.split(": ", 1)
-        shares = {
-            SHOWN_METRICS[c.metric].title: c.difference.estimate / c.difference.second
+        found = [
+            (SHOWN_METRICS[c.metric], c.difference)
             for c in peak_comparisons(selection)
             if c.network.name == network and c.significant
-        }
-        largest = sorted(shares, key=lambda title: -abs(shares[title]))[:3]
-        expected = [
-            title + f" {100 * shares[title]:+.0f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
-            for title in largest
         ]
-        assert expected
-        assert named == ", ".join(expected)
+
+        def impact(shown: ShownMetric, difference: Difference) -> float:
+            """A point of a share, or a per cent of another metric, times the weight."""
+            whole = 1 if shown.unit is PERCENT else difference.second
+            return shown.weight * abs(difference.estimate / whole)
+
+        def text(shown: ShownMetric, difference: Difference) -> str:
+            before = shown.unit.text(difference.second).removesuffix(f"\xa0{shown.unit.name}")
+            share = f"{100 * difference.estimate / difference.second:+.0f}\xa0%"
+            share = share.replace("-", "\N{MINUS SIGN}")
+            return f"{shown.title} {before} → {shown.unit.text(difference.first)} ({share})"
+
+        largest = sorted(found, key=lambda pair: -impact(*pair))[:3]
+        assert largest
+        assert named == ", ".join(text(*pair) for pair in largest)
 
 
 def test_filters_of_hours_do_not_reach_rows_without_hours():

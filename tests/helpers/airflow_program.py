@@ -8,7 +8,7 @@ from spark_jobs.warehouse.store import Warehouse
 AIRFLOW = ROOT / "infra/airflow/airflow"
 
 
-STEPS = ["complete", "ingest", "flows", "check", "marts", "passed", "published"]
+STEPS = ["complete", "ingest", "flows", "check", "marts", "passed", "published", "deadline"]
 
 
 def rows(warehouse: Warehouse, table: Table, where: str = "true") -> list[tuple]:

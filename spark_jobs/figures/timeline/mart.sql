@@ -123,10 +123,12 @@ select
     -- int64: number of connections, periods, users or stalls
     count(*) as measured,
     -- double: as in metrics; of connections, users and stalls their number, of traffic bits
-    cast(sum(numerator) as double) as numerator,
+    --
+    -- Sums of integers do not depend on the order of the additions.
+    cast(sum(cast(1e6 * numerator as hugeint)) as double) / 1e6 as numerator,
     -- double or null: the metric is the sum of numerator by the sum of this column. Null for numbers:
     -- the numerator is the metric
-    sum(denominator) as denominator,
+    cast(sum(cast(1e6 * denominator as hugeint)) as double) / 1e6 as denominator,
     bit_or(nth_bit(user_group % 64)) as user_groups,
     user_numbers_of(user_group) as user_numbers
 from of_time
