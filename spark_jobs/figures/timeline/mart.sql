@@ -26,7 +26,8 @@ all_connections as (
     join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
     join local_hours on local_hours.local_hour = user_days.first_local_hour + local_clock.hour
 ),
--- The spans of slots in which a user has a connection open, without gaps.
+-- The spans of slots in which a user has a connection open, without gaps. Of equal spans one is
+-- enough; with two, the order of the windows' rows would not be defined.
 following as (
     select
         *,
@@ -35,7 +36,12 @@ following as (
             order by first_slot, last_slot
             rows between unbounded preceding and 1 preceding
         ) as latest_slot
-    from all_connections
+    from (
+        select distinct
+            first_user_hour, first_local_hour, user_group, first_slot, last_slot,
+            local_quarter - first_slot // 3 as first_quarter
+        from all_connections
+    )
 ),
 with_span as (
     select
@@ -50,7 +56,7 @@ with_span as (
 spans as (
     select
         first_local_hour, user_group,
-        min(local_quarter - first_slot // 3) as first_quarter,
+        min(first_quarter) as first_quarter,
         min(first_slot) as first_slot, max(last_slot) as last_slot
     from with_span
     group by first_user_hour, first_local_hour, user_group, span
