@@ -195,6 +195,19 @@ def test_readme_shows_the_answers_that_the_command_prints(whole_demo, query, ans
     )
 
 
+def test_readme_explains_the_connection_as_the_command_does(whole_demo):
+    """The user's name depends on the key."""
+    [(arguments, answer)] = re.findall(
+        r"^\$ giscope why --warehouse build/demo (.*?)\n(.*?)^```",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+    said = giscope("why", "--warehouse", whole_demo.warehouse.root, *arguments.split()).stdout
+    assert [re.sub(r"\b[a-z2-7]{16}\b", "USER", text) for text in (said, answer)] == [
+        re.sub(r"\b[a-z2-7]{16}\b", "USER", answer)
+    ] * 2
+
+
 def test_readme_answers_six_questions():
     assert len(README_COMMANDS) == 5
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120

@@ -478,21 +478,29 @@ def maintain(
 
 @app.command(
     epilog="Example: giscope forget --warehouse W --networks networks.toml --network aa-gprs "
-    "--user 2nk4xv7aqlhm3c5e"
+    "--address 10.64.1.7"
 )
 def forget(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
     user: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--user",
             metavar="P",
             help="The user's pseudonym, as `giscope pseudonym` prints it; repeatable. If RADIUS "
             "logs are read, the pseudonym of the RADIUS name.",
         ),
-    ],
+    ] = None,
+    address: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--address",
+            metavar="A",
+            help="Or the user's IP address, if RADIUS logs are not read; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Remove everything that was captured of a user until now.
 
@@ -505,12 +513,20 @@ def forget(
     """
     from spark_jobs.ingest.exclusions import previously_forgotten
     from spark_jobs.jobs import remove_data
-    from spark_jobs.removal.find_users import search_for_users
+    from spark_jobs.removal.find_users import search_for_users, users_with_address
     from spark_jobs.settings.networks import find_network, load_networks
 
     known = load_networks(networks)
     chosen = find_network(known, network, networks)
-    store, users = _open_existing(warehouse), list(dict.fromkeys(user))
+    if not (user or address):
+        raise UserError("forget: give --user or --address")
+    store, users = _open_existing(warehouse), [*(user or ())]
+    for one in address or ():
+        try:
+            users += users_with_address(store, chosen, one)
+        except ValueError as error:
+            raise UserError(f"--address {error}") from error
+    users = list(dict.fromkeys(users))
     with _one_at_a_time(store):
         _finish_removal(store)
         forgotten_before = previously_forgotten(store, network, users)

@@ -26,7 +26,14 @@ from spark_jobs.capture.removal_filter import (
     keys_by_column,
 )
 from spark_jobs.capture.untrusted import kind_of
-from spark_jobs.capture.users import PLAIN, PREFIXES, PSEUDONYM, ipv6_alias, without_vlan
+from spark_jobs.capture.users import (
+    PLAIN,
+    PREFIXES,
+    PSEUDONYM,
+    ipv6_alias,
+    user_keys,
+    without_vlan,
+)
 from spark_jobs.figures.names import PLOTS, plot_file_name
 from spark_jobs.figures.tables import EXAMPLES, TABLES
 from spark_jobs.ingest.exclusions import (
@@ -106,6 +113,31 @@ def find_users(
     }
     removed = [*spans, *(RemovedSpan.from_key(name, 0, FOREVER_US) for name in names)]
     return FoundUsers(with_spans(scope, removed), with_spans(scope, excluded), networks)
+
+
+def users_with_address(warehouse: Warehouse, network: Network, address: str) -> list[str]:
+    """Return the names that a subscriber's address has in the tables, one for each key period.
+
+    If none of them is in the tables, all are returned. Raises ValueError if the text is no address,
+    and UserError if the address had owners by RADIUS.
+    """
+    keys = user_keys(network)
+    days = [day for _, day in warehouse.days("day", network.name)] if keys.key_period else []
+    of_periods = [keys.for_day(day) for day in days] or [keys]
+    names = {of_period.key_of_address(address) for of_period in of_periods}
+    leases = read_rows(LEASES, [p for p in warehouse.files(LEASES, network.name) if p.exists()])
+    if names & set(leases["address"].to_pylist()):
+        raise UserError(
+            f"{address}: RADIUS logs show which users had this address, and when: forget them by "
+            "their names (giscope pseudonym --name)"
+        )
+    with warehouse.connect("select from packets, flows") as connection:
+        rows = connection.execute(
+            """select "user" from packets where network = $1 and "user" in $2
+            union select "user" from flows where network = $1 and "user" in $2""",
+            [network.name, sorted(names)],
+        ).fetchall()
+    return sorted({name for (name,) in rows} or names)
 
 
 def captures_about(warehouse: Warehouse, network: str, removed: RemovalFilter) -> list[str]:

@@ -311,6 +311,24 @@ def state(root: Path) -> tuple:
         return sorted(parquet_files(root)), list(catalog.iterdump())
 
 
+def test_a_user_is_forgotten_by_the_address(here, networks, capsys):
+    """As by the pseudonym; a text that is no address, and one that nobody has, are refused."""
+    options = ("forget", "--networks", here / "networks.toml", "--network", "aa-gprs")
+    for given, said in (
+        ((), "give --user or --address"),
+        (("--address", "nonsense"), "--address nonsense: not an IP address"),
+        (("--address", "10.64.0.99"), "no user named "),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            command(here, *options, *given)
+        assert said in capsys.readouterr().err
+    name, warehouse = called(networks["aa-gprs"]), Warehouse(here / "w")
+    of_network = "select distinct \"user\" from packets where network = 'aa-gprs'"
+    assert (name,) in ask(warehouse, of_network).fetchall()
+    command(here, *options, "--address", USER)
+    assert ask(warehouse, of_network).fetchall() == [(called(networks["aa-gprs"], OTHER),)]
+
+
 def test_a_user_only_in_superseded_files_is_found(here, networks):
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
     warehouse = Warehouse(here / "w")

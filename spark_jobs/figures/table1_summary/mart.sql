@@ -10,6 +10,16 @@ select
     count(*) filter (where sack) as sack,
     -- int64 [connections]: connections with timestamps in both directions
     count(*) filter (where timestamps) as timestamps,
+    -- int64 [connections]: connections whose set-up was completed: optimal or slight_problem
+    count(*) filter (where setup_class in ('optimal', 'slight_problem')) as opened,
+    -- int64 [connections]: of these, connections with SACK permitted in both SYNs
+    count(*) filter (
+        where sack and setup_class in ('optimal', 'slight_problem')
+    ) as opened_sack,
+    -- int64 [connections]: of these, connections with timestamps in both directions
+    count(*) filter (
+        where timestamps and setup_class in ('optimal', 'slight_problem')
+    ) as opened_timestamps,
     -- int64 [connections]: connections with a largest IP packet of 400-600 B
     count(*) filter (where mss_class = 'low') as mss_low,
     -- int64 [connections]: connections with a largest IP packet of 1400-1600 B
