@@ -29,6 +29,7 @@ def opened(browser: Browser, report: Path, width: int = 1280) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.set_default_timeout(PATIENCE_MS)
     page.goto(report.as_uri())
+    page.locator(".plot").first.scroll_into_view_if_needed()
     page.wait_for_selector(".plot .main-svg")
     return page
 
@@ -66,10 +67,32 @@ def test_tables_are_saved_as_csv(browser, report, tmp_path):
 
 def test_figures_are_saved_as_svg(browser, report):
     page = opened(browser, report)
-    page.locator("#compare .plot").hover()
+    page.locator("#fig3 .plot").first.hover()
     with page.expect_download() as download:
-        page.locator("#compare .modebar-btn").click()
-    assert download.value.suggested_filename == "giscope-compare.svg"
+        page.locator("#fig3 .modebar-btn").first.click()
+    assert download.value.suggested_filename == "giscope-fig3.svg"
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_every_section_is_linked_beside_the_page(browser, report, width):
+    page = opened(browser, report, width)
+    links = page.locator("nav a")
+    assert links.count() == page.locator("section").count()
+    links.last.scroll_into_view_if_needed()
+    box, text = (page.locator(part).first.bounding_box() for part in ("nav", "main section"))
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= text["x"]
+    assert page.locator("nav").evaluate("nav => nav.scrollWidth <= nav.clientWidth")
+
+
+def test_the_first_figure_is_there_without_javascript(browser, report):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    figure = page.locator("#compare .figure svg")
+    assert figure.locator("circle").count() > 10
+    assert figure.bounding_box()["height"] > 300
+    context.close()
 
 
 def test_page_is_small_and_needs_nothing_from_outside(browser, report):
@@ -78,6 +101,7 @@ def test_page_is_small_and_needs_nothing_from_outside(browser, report):
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(report.as_uri())
+    page.locator(".plot").first.scroll_into_view_if_needed()
     page.wait_for_selector(".plot .main-svg")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 

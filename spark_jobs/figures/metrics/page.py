@@ -16,10 +16,11 @@ from spark_jobs.figures.metrics.compare import (
     comparisons,
     peak_comparisons,
 )
+from spark_jobs.figures.metrics.forest import Difference, forest_svg
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.numbers import BY_DAY, QUANTILES
 from spark_jobs.figures.names import PEAK_HOURS_SQL, PERIODS, access_name, paler
-from spark_jobs.figures.page_elements import NumberTable, Section, figure_html
+from spark_jobs.figures.page_elements import NumberTable, Section
 from spark_jobs.figures.plots import Trace, line, plots_html
 from spark_jobs.figures.selection import Selection, ShownNetwork
 
@@ -31,7 +32,7 @@ CAPTION = (
     "Ranges are 95 % confidence intervals, clustered by user. A full dot marks a difference beyond "
     "chance, with all comparisons on this page taken into account (Holm 1979, 5 % for all "
     "together). 'Perhaps': the difference's own interval excludes zero, but among so many "
-    "comparisons this may happen by chance."
+    "comparisons this may happen by chance. An arrow: the interval goes on beyond the axis."
 )
 
 
@@ -161,70 +162,32 @@ def _forest(
     selection: Selection, results: list[Comparison], first: Subset, second: Subset
 ) -> Markup:
     """Return a forest plot of the differences with intervals, in % of the second subset's value."""
-    titles = [shown.title for shown in SHOWN_METRICS.values()]
-    networks = [
-        n
-        for n in selection.networks
-        if any(c.network is n and _percent_difference(c) for c in results)
-    ]
+    metrics = [*SHOWN_METRICS]
+    shown = [(c, *percent) for c in results if (percent := _percent_difference(c))]
+    networks = [n for n in selection.networks if any(c.network is n for c, *_ in shown)]
     if not networks:
         return Markup()
-    traces: list[Trace] = []
-    for place, network in enumerate(networks):
-        shown = [
-            (c, *percent)
-            for c in results
-            if c.network is network and (percent := _percent_difference(c))
-        ]
-        shift = (place - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2)
-        traces.append(
-            {
-                "type": "scatter",
-                "x": [estimate for _, estimate, _ in shown],
-                "y": [titles.index(SHOWN_METRICS[c.metric].title) + shift for c, _, _ in shown],
-                "mode": "markers",
-                "name": network.name,
-                "showlegend": True,
-                "marker": {
-                    "color": network.colour,
-                    "size": 9,
-                    "symbol": ["circle" if c.significant else "circle-open" for c, _, _ in shown],
-                },
-                "error_x": {
-                    "array": [reach for _, _, reach in shown],
-                    "color": network.colour,
-                    "thickness": 1.4,
-                    "width": 0,
-                },
-                "text": [f"{SHOWN_METRICS[c.metric].title}: {c.sentence}" for c, _, _ in shown],
-                "hovertemplate": "%{text}<extra>" + network.name + "</extra>",
-            }
+    differences = [
+        Difference(
+            metrics.index(c.metric),
+            value,
+            half_width,
+            c.network.colour,
+            (networks.index(c.network) - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2),
+            c.significant,
+            f"{c.network.name}: {SHOWN_METRICS[c.metric].title}: {c.sentence}",
         )
-    widest = max((abs(x) for trace in traces for x in trace["x"]), default=10.0)
-    reach = min(max(1.6 * widest, 10.0), 200.0)
-    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "y domain"}
-    layout = {
-        "shapes": [zero | {"line": {"color": "#777777", "width": 1}}],
-        "xaxis": {
-            "title": {
-                "text": f"{_title(first)} minus {second.name}, in % of the value {second.name}"
-            },
-            "ticksuffix": " %",
-            "range": [-reach, reach],
-            "zeroline": False,
-        },
-        "yaxis": {
-            "tickvals": list(range(len(titles))),
-            "ticktext": titles,
-            "range": [len(titles) - 0.5, -0.5],
-            "showgrid": True,
-        },
-    }
-    return figure_html(
-        {"data": traces, "layout": layout},
+        for c, value, half_width in shown
+    ]
+    widest = max(abs(difference.value) for difference in differences)
+    return forest_svg(
+        [metric.title for metric in SHOWN_METRICS.values()],
+        [(network.name, network.colour) for network in networks],
+        differences,
+        min(max(1.6 * widest, 10.0), 200.0),
+        f"{_title(first)} minus {second.name}, in % of the value {second.name}",
         f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "
         "chance",
-        120 + 40 * len(titles),
     )
 
 

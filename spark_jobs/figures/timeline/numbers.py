@@ -53,15 +53,18 @@ with units(place, metric, is_count, scale) as (values {
     union all
     select network, date, country, access, slot, metric, 0, 0, null, 0, null
     from captured, units where is_count = 1
+    union all
+    select network, date, country, access, slot, metric, 0, null, null, 0, null
+    from days, units
 )
 select network, date, country, access, network as series, metric,
     make_timestamp(epoch_us(date) + 300000000 * slot) as time,
-    any_value(scale) * sum(numerator) / coalesce(sum(denominator), 1) as value
+    case when any_value(is_count) = 1 or {enough_sql("sum(measured)", USER_COUNT)}
+        then any_value(scale) * sum(numerator) / coalesce(sum(denominator), 1) end as value
 from terms join units using (metric)
 group by all
-having any_value(is_count) = 1 or {enough_sql("sum(measured)", USER_COUNT)}
 """
 """SQL of the values in the shown units, of each network's last day if no dates are selected.
 
-Five minutes without a value are a gap. Numbers are 0 in five minutes that a capture covers.
+Five minutes without a value are null, a gap. Numbers are 0 in five minutes that a capture covers.
 """
