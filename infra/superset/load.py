@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 from duckdb_connections import HOME, VIEWS
 from flask import g
+from performance_alerts import make_alerts
 from roles import ADMINISTRATOR, ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
 from superset.app import create_app
 
@@ -178,6 +179,7 @@ def main(assets: Path, networks: Path) -> None:
         import_assets(assets)
         name_networks(known_networks(VIEWS, configured))
         make_roles({network["country"] for network in configured})
+        make_alerts(g.user)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ from spark_jobs.figures.statistics import MIN_SAMPLES, MIN_USERS
 from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.store import Warehouse
 
+Columns = dict[str, dict[str, str]]
+"""The columns of each dataset with their types, by its name."""
 GRID_COLUMNS = 12
 VERSION = "1.0.0"
 READ_ONLY_DATABASE = {
@@ -92,7 +94,7 @@ def assets() -> dict[str, dict[str, Any]]:
             for name, dataset in datasets.items()
         },
         **{f"charts/{_slug(chart.title)}.yaml": _chart(chart) for chart in charts},
-        f"dashboards/{DASHBOARD.slug}.yaml": _dashboard(DASHBOARD),
+        f"dashboards/{DASHBOARD.slug}.yaml": _dashboard(DASHBOARD, columns),
         **{
             f"queries/{_slug(example.question)}.yaml": _saved_query(example)
             for example in example_queries()
@@ -184,7 +186,7 @@ def _saved_query(example: Example) -> dict[str, Any]:
     )
 
 
-def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
+def _dashboard(dashboard: Dashboard, columns: Columns) -> dict[str, Any]:
     return _with_identity(
         "dashboard",
         dashboard.slug,
@@ -197,7 +199,7 @@ def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
                 "color_scheme": COLOUR_SCHEME,
                 "label_colors": {**SERIES_COLOURS, **dashboard.colours},
                 "cross_filters_enabled": True,
-                "native_filter_configuration": list(_filters(dashboard)),
+                "native_filter_configuration": list(_filters(dashboard, columns)),
             },
         },
     )
@@ -244,10 +246,14 @@ def _component(key: str, kind: str, parents: Sequence[str], **meta: Any) -> dict
     return {"id": key, "type": kind, "parents": [*parents], "children": [], "meta": meta}
 
 
-def _filters(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
-    """Yield the filters; they name charts by their numbers in the layout."""
-    titles = [chart.title for chart in dashboard.charts]
+def _filters(dashboard: Dashboard, columns: Columns) -> Iterator[dict[str, Any]]:
+    """Yield the filters; they name charts by their numbers in the layout.
+
+    A chart whose dataset has neither a filter's column nor its template is left out: Superset would
+    mark it with a warning.
+    """
     for of_charts in dashboard.filters:
+        column = "date" if isinstance(of_charts, DateFilter) else of_charts.column
         configuration = (
             {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
             if isinstance(of_charts, DateFilter)
@@ -255,8 +261,12 @@ def _filters(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
         )
         configuration["scope"]["excluded"] = [
             number
-            for number, title in enumerate(titles, 1)
-            if of_charts.charts and title not in of_charts.charts
+            for number, chart in enumerate(dashboard.charts, 1)
+            if (of_charts.charts and chart.title not in of_charts.charts)
+            or not (
+                column in columns[chart.dataset.name]
+                or f"get_filters('{column}'" in to_superset_template(chart.dataset.sql)
+            )
         ]
         yield configuration
 

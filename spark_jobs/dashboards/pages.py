@@ -17,9 +17,12 @@ TABS = {
     "setup": "Set-up",
     "channel": "Channel",
     "transfers": "Transfers",
+    "quic": "QUIC",
     "options": "Options",
 }
 """Titles of the tabs by key. A figure's dashboard.py names its tab in TAB."""
+OF_EVERY_ACCESS = "quic"
+"""Tab that shows each network with QUIC, whatever its access technology."""
 OF_ALL_HOURS = ("overview", "peak", "timeline")
 """Tabs whose charts have all hours, or hours of their own."""
 MOST_COMMON_ACCESS = "access of most networks"
@@ -44,6 +47,13 @@ def _dashboard() -> Dashboard:
     ]
     charts = [chart for tab in tabs for chart in tab.charts]
     of_selection = [chart.title for chart in charts if chart.title not in DATA_TITLES]
+    of_access = [
+        chart.title
+        for tab in tabs
+        if tab.key != OF_EVERY_ACCESS
+        for chart in tab.charts
+        if chart.title in of_selection
+    ]
     of_some_hours = [
         chart.title for tab in tabs if tab.key not in OF_ALL_HOURS for chart in tab.charts
     ]
@@ -52,7 +62,7 @@ def _dashboard() -> Dashboard:
         DateFilter(of_selection),
         ValueFilter("country", "Country", DAYS),
         ValueFilter("access", "Access", DAYS, selected=[MOST_COMMON_ACCESS], single=True,
-                    charts=of_selection),
+                    charts=of_access),
         ValueFilter("network", "Network", DAYS, narrowed_by=("country", "access")),
         ValueFilter("hours", "Peak or off-peak", CONNECTIONS,
                     selected=[label for label, _ in PERIODS.values()][:-1], charts=of_some_hours),

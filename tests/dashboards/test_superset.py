@@ -1,6 +1,7 @@
 """The dashboards as their users meet them: started by make, opened in a browser, asked by REST."""
 
 import os
+import re
 import stat
 import subprocess
 import time
@@ -174,19 +175,52 @@ def choose(page: Page, column: str, value: str) -> None:
     ("column", "value", "where"),
     [
         ("network", "bb-gprs", "network = 'bb-gprs'"),
-        ("country", "CC", "country = 'CC'"),
-        ("hours", "off-peak", "period = 'off_peak'"),
+        ("country", "AA", "country = 'AA'"),
     ],
 )
 def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, column, value, where):
-    page.goto(f"{server.address}/superset/dashboard/giscope-overview/")
-    everything = server.sql("select sum(flows)::bigint as n from table1_summary")[0]["n"]
+    page.goto("about:blank")
+    page.goto(f"{server.address}/superset/dashboard/giscope/")
+    of_access = "select sum(flows)::bigint as n from table1_summary where access = 'gprs'"
+    everything = server.sql(of_access)[0]["n"]
     page.get_by_text(f"{everything:,}", exact=True).first.wait_for()
     choose(page, column, value)
     page.get_by_role("button", name="Apply filters").click()
     chosen = server.sql(f"select sum(flows)::bigint as n from table1_summary where {where}")
     page.get_by_text(f"{chosen[0]['n']:,}", exact=True).first.wait_for()
     assert connections_shown(page) == f"{chosen[0]['n']:,}"
+
+
+def test_the_address_has_the_tab_and_the_filters(server, page, browser, opened):
+    """A filter stays when another tab is opened; another user sees both by the address."""
+    page.goto("about:blank")
+    page.goto(f"{server.address}/superset/dashboard/giscope/")
+    page.wait_for_selector(".slice_container")
+    choose(page, "network", "bb-gprs")
+    page.get_by_role("button", name="Apply filters").click()
+    page.locator('[data-node-key="TAB-setup"]').click()
+    page.wait_for_load_state("networkidle")
+    assert re.search(r"\?native_filters_key=[\w-]+#TAB-setup$", page.url)
+    with logged_in(server, browser, "admin", server.password) as admin:
+        new_user(admin, "colleague", {"All countries"})
+    other = open_page(server, browser, "colleague", "colleague", 1200)
+    with chart_answers(other) as seen:
+        other.goto(page.url)
+        other.wait_for_selector(".slice_container")
+        other.wait_for_load_state("networkidle")
+    assert other.locator('[data-node-key="TAB-setup"].ant-tabs-tab-active').count() == 1
+    asked = [query["queries"][0]["filters"] for query, _ in seen]
+    chosen = {"col": "network", "op": "IN", "val": ["bb-gprs"]}
+    assert any(chosen in filters for filters in asked)
+    other.close()
+
+
+def test_a_link_of_the_summary_opens_its_tab_with_the_filters(server, page, opened):
+    page.goto("about:blank")
+    page.goto(f"{server.address}/superset/dashboard/giscope/#TAB-overview")
+    page.get_by_role("link", name="Limits", exact=True).click()
+    page.wait_for_selector('[data-node-key="TAB-why"].ant-tabs-tab-active')
+    assert page.url.endswith("#TAB-why")
 
 
 @pytest.fixture(scope="module")

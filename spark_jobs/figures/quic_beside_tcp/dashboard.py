@@ -4,7 +4,7 @@ from spark_jobs.figures.charts import bars
 from spark_jobs.figures.dashboard_sql import rows_dataset
 from spark_jobs.figures.quic_beside_tcp.numbers import DOWN, SHARES
 
-TAB = "setup"
+TAB = "quic"
 ROWS = [
     [
         bars("QUIC's share of IP bytes to the mobile by local hour",

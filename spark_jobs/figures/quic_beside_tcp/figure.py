@@ -24,7 +24,7 @@ FIGURES = [
         "together, without other traffic (not_tcp_share of the daily checks includes it). Partial "
         "QUIC: the beginning was not seen, so only the port may show that it is QUIC. Partial "
         "connections count in no share. Only days on which the network has QUIC. kB: 1,000 B.",
-        "setup",
+        "quic",
         SHARES,
         by={"quantity": ("quantity", list(QUANTITIES))},
         by_hours=True,
@@ -44,7 +44,7 @@ FIGURES = [
         "SYNs or Initials only. Refused: an RST to the SYN, or ICMP for QUIC. Serious problem: the "
         "server answered, but the mobile did not complete the set-up. "
         f"{NOT_MEASURED}: the protocol does not have the category.",
-        "setup",
+        "quic",
         SETUPS,
         by={"protocol": ("protocol", PROTOCOLS)},
         by_hours=True,
@@ -62,7 +62,7 @@ FIGURES = [
         "mobile to server and back during the connection; the table has the distribution of the "
         "connections' medians. Only a spin bit that spins shows the RTT. One without signal "
         "changes as random values do.",
-        "setup",
+        "quic",
         TIMES,
         by={"time": ("time", list(TIME_LABELS.values())), "protocol": ("protocol", PROTOCOLS)},
         by_hours=True,
