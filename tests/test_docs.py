@@ -6,11 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+import zstandard
 from conftest import CAPTURES, ROOT, ask
 
 from schemas import FROM_ZEEK_LOGS
@@ -24,6 +26,7 @@ from spark_jobs.tables.registry import ROWS
 from spark_jobs.warehouse.storage import VIEWS
 from tests.helpers.command import giscope
 from tests.programs.accuracy.sensitivity import constants
+from tests.programs.many_days import moved
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -132,13 +135,19 @@ def run_script(script: str, folder: Path, **variables: str) -> str:
 
 
 @pytest.mark.slow  # Spark starts, and more than a minute on two busy cores
-def test_tutorial_works_word_for_word(tmp_path):
+@pytest.mark.parametrize("hours_later", [0, 12], ids=["at peak", "at night"])
+def test_tutorial_works_word_for_word(tmp_path, hours_later):
     """Its commands, one after the other, with a shipped capture as the reader's own."""
-    shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", tmp_path / "monday.pcap")
+    with (CAPTURES / "bb-gprs/peak.pcap.zst").open("rb") as file:
+        capture = zstandard.ZstdDecompressor().stream_reader(file).read()
+    later = moved(capture, timedelta(hours=hours_later))
+    (tmp_path / "monday.pcap").write_bytes(later)
     script = "\n".join(blocks(ROOT / "docs/tutorial.md", "sh"))
     own = {"HOME": str(tmp_path), "NUMBA_CACHE_DIR": str(compiled_folder())}
     printed = run_script(script, tmp_path, PYTHONPATH=str(ROOT), **own)
-    assert (tmp_path / "gi/W/report.html").exists()
+    report = (tmp_path / "gi/W/report.html").read_text()
+    assert (">mine all hours<" in report) == bool(hours_later)
+    assert (">mine peak<" in report) != bool(hours_later)
     *_, speed, limits, losses, retransmissions, stalls = printed.splitlines()
     for sentence, word in (
         (speed, "kbit/s"),

@@ -18,8 +18,11 @@ def answer(values: dict[int, float], measured: int = 100, metric: str = "setup_d
     """Return what the alert on set-up delays says; values: by the number of days before LAST."""
     connection = duckdb.connect()
     register(connection)
-    connection.execute("""create table metrics (
-        network text, metric text, date date, measured int, numerator double, denominator double)""")
+    connection.execute("""
+        create table metrics (
+            network text, metric text, date date, measured int, numerator double, denominator double
+        )
+    """)
     for days, value in values.items():
         day = LAST - timedelta(days=days)
         row = ["aa", metric, day, measured, value * 10, 10]

@@ -67,10 +67,10 @@ def test_tables_are_saved_as_csv(browser, report, tmp_path):
 
 def test_figures_are_saved_as_svg(browser, report):
     page = opened(browser, report)
-    page.locator("#fig3 .plot").first.hover()
+    page.locator("#fig03 .plot").first.hover()
     with page.expect_download() as download:
-        page.locator("#fig3 .modebar-btn").first.click()
-    assert download.value.suggested_filename == "giscope-fig3.svg"
+        page.locator("#fig03 .modebar-btn").first.click()
+    assert download.value.suggested_filename == "giscope-fig03.svg"
 
 
 @pytest.mark.parametrize("width", [1280, 1920])

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from spark_jobs.figures.charts import bars, table
-from spark_jobs.figures.colours import by_hours
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text, enough_data, label_sql
 from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS, USERS
 from spark_jobs.figures.format import TOO_FEW
@@ -28,7 +27,7 @@ from spark_jobs.figures.table3_clusters.numbers import (
 
 TAB = "options"
 VALUES = [label for _, label in TABLE_ROWS]
-COLOURS = by_hours(OPTION_COLOURS)
+COLOURS = OPTION_COLOURS
 
 
 EFFECTS = Dataset(
@@ -48,7 +47,8 @@ join (
 def _clusters(figure: OptionFigure) -> str:
     """Return SQL of goodput by an option's value, in each cluster of other options and in all.
 
-    The column `cluster_flows` is the cluster with the number of transfers that have each value.
+    The column `cluster_flows` is the cluster and the hours, with the number of transfers that have
+    each value: a value is compared with the other one in the same hours.
     """
     option = figure.option
     others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
@@ -57,12 +57,12 @@ def _clusters(figure: OptionFigure) -> str:
         for name in figure.names
     )
     return f"""
-select *, cluster || ' (n = ' || {counts} || ')' as cluster_flows
+select *, cluster || ', ' || hours || ' (n = ' || {counts} || ')' as cluster_flows
 from (
     select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, '{option}' as option,
         "{option}" as value, unnest([{others}, 'overall']) as cluster
     from named where "{option}" is not null
-) window of_cluster as (partition by cluster)"""
+) window of_cluster as (partition by cluster, hours)"""
 
 
 OPTION_COLUMNS = ", ".join(f'{sql} as "{name}"' for name, sql in OPTION_LABELS.items())
@@ -73,7 +73,7 @@ with named as (
     select {KEYS}, {USER_GROUPS}, flows, goodput_sum, goodput_squares, {OPTION_COLUMNS}
     from (select *, {HOURS_SQL} as hours from table3_clusters) where true {FILTERS_MARK}
 )
-select *, list_position({VALUES}, value) as place, value || ', ' || hours as value_hours
+select *, list_position({VALUES}, value) as place
 from (
 {" union all ".join(map(_clusters, OPTION_FIGURES))}
 union all
@@ -105,7 +105,7 @@ DEVIATION = Metric(
 def _figure(figure: OptionFigure) -> Chart:
     chart = bars(
         f"{figure.title} (n: connections with {' / '.join(figure.names)})",
-        GOODPUT_BY_CLUSTER, "cluster_flows", "goodput", "value_hours",
+        GOODPUT_BY_CLUSTER, "cluster_flows", "goodput", "value",
         where=f"option = '{figure.option}' and cluster is not null",
         having=enough_data("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
     )  # fmt: skip
