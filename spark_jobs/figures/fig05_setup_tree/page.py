@@ -41,7 +41,7 @@ BY_NODE = replace(
     where="node is not null",
 )
 """NUMBERS by `node`: a row of the mart counts in each node whose condition holds."""
-BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
+BOX_W, GAP_X, GAP_Y, LINE, HEAD = 238, 16, 14, 19, 26
 """Sizes in px; LINE: height of a network's line, HEAD: of the node's name."""
 
 

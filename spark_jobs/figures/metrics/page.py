@@ -234,9 +234,9 @@ def _trend(
     traces: list[tuple[int, int, Trace]] = []
     for row, metric in enumerate(metrics):
         for period, (name, dash) in PERIODS.items():
-            if period == "other":
-                continue
             by_day = {day: value for time, day, value in daily[metric] if time == period}
+            if period == "other" or not by_day:
+                continue
             values = [by_day.get(day) for day in days]
             drawn = line(name, network.colour, days, values, "%{x}: %{y:.3g}", dash)
             traces.append((row, 0, drawn | {"mode": "lines+markers", "marker": {"size": 4}}))
