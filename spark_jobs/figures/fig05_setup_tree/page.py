@@ -225,7 +225,7 @@ def _draw(
             background += " bg"
         y = top + HEAD + LINE * (line + 0.5)
         _add_text(drawing, left + 8, y, network.name, network.colour)
-        for text, right in ((share, 120), (delay, 190), (background, BOX_W - 8)):
+        for text, right in ((share, 112), (delay, 172), (background, BOX_W - 6)):
             _add_text(drawing, left + right, y, text, network.colour, "right")
 
 
@@ -240,6 +240,6 @@ def _add_text(
             "showarrow": False,
             "xanchor": anchor,
             "yanchor": "middle",
-            "font": {"size": 12, "color": colour, "family": FONT},
+            "font": {"size": 11, "color": colour, "family": FONT},
         }
     )
