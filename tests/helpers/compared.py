@@ -12,6 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from spark_jobs.figures.selection import Selection, ShownNetwork
 from spark_jobs.figures.sql_functions import register
+from spark_jobs.figures.tables import TABLES
 from spark_jobs.warehouse.store import Warehouse
 
 HALVES = ("peak", "off_peak")
@@ -44,6 +45,8 @@ def selection_of(metrics: pd.DataFrame) -> Selection:
     register(connection)
     connection.register("frame", metrics)
     connection.execute("create table metrics as select * replace (date::date as date) from frame")
+    distributions = TABLES["distributions"].arrow_with_partitions.empty_table()
+    connection.register("distributions", distributions)
     days: list[date] = sorted(metrics["date"].unique())
     networks = [
         ShownNetwork(name, "AA", "gprs", "") for name in sorted(metrics["network"].unique())
