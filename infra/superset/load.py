@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 from duckdb_connections import HOME, VIEWS
 from flask import g
-from performance_alerts import make_alerts
+from performance_alerts import ALERTS, make_alerts
 from roles import ADMINISTRATOR, ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
 from superset.app import create_app
 
@@ -54,7 +54,7 @@ def import_assets(assets: Path) -> None:
     from superset.commands.importers.v1.assets import ImportAssetsCommand
 
     files = json.loads(assets.read_text())
-    ImportAssetsCommand(files).run()
+    ImportAssetsCommand({path: text for path, text in files.items() if path != ALERTS}).run()
     write_examples(
         [json.loads(text)["uuid"] for path, text in files.items() if path.startswith("queries/")]
     )
@@ -179,7 +179,7 @@ def main(assets: Path, networks: Path) -> None:
         import_assets(assets)
         name_networks(known_networks(VIEWS, configured))
         make_roles({network["country"] for network in configured})
-        make_alerts(g.user)
+        make_alerts(assets, g.user)
 
 
 if __name__ == "__main__":

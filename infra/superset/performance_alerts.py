@@ -1,56 +1,20 @@
-"""Alerts on the performance of the last day, against the same weekday of earlier weeks.
+"""Alerts on the performance of the last day, which are made with the dashboard.
 
-They are made with the dashboard, and do nothing until GISCOPE_ALERTS_TO has an address: mail, or an
-https:// webhook. Who has changed them in Superset keeps the changes.
+They do nothing until GISCOPE_ALERTS_TO has an address: mail, or an https:// webhook. Changes that
+somebody makes in Superset stay, but for the SQL.
 """
 
 import json
 import os
+from pathlib import Path
 
 ADDRESS_VARIABLE = "GISCOPE_ALERTS_TO"
-EARLIER_WEEKS, FEWEST_WEEKS, MIN_MEASURED, FACTOR = 4, 2, 100, 1.5
-METRICS = {
-    "Set-up delay": ("setup_delay",),
-    "Packet loss": ("loss_access", "loss_internet"),
-}
-"""Metrics of each alert."""
-UNITS = {"setup_delay": "ms", "loss_access": "%", "loss_internet": "%"}
-TEXTS = {
-    "setup_delay": "set-up delay",
-    "loss_access": "loss on the access side",
-    "loss_internet": "loss on the Internet side",
-}
+ALERTS = "alerts"
+"""Key of the alerts in the file of the import."""
 
 
-def sql(metrics: tuple[str, ...]) -> str:
-    """Return SQL of one text with what is worse than usual, null if nothing is."""
-    texts = ", ".join(f"('{name}', '{TEXTS[name]}', '{UNITS[name]}')" for name in metrics)
-    return f"""
-with named(metric, title, unit) as (values {texts}), daily as (
-    select network, metric, date, sum(numerator) / sum(denominator) as value
-    from metrics join named using (metric)
-    group by all having sum(measured) >= {MIN_MEASURED}
-), last_days as (
-    select network, max(date) as last_day from daily group by network
-), compared as (
-    select network, metric, last_day,
-        max(value) filter (where date = last_day) as value,
-        median(value) filter (where date < last_day) as usual,
-        count(*) filter (where date < last_day) as weeks
-    from daily join last_days using (network)
-    where last_day - date in ({", ".join(str(7 * n) for n in range(EARLIER_WEEKS + 1))})
-    group by all
-)
-select string_agg(
-    format('{{}} {{}}: {{}} {{}}, usually {{}}', network, last_day, title, value_text(value, unit),
-        value_text(usual, unit)), '; ' order by network, metric) as worse
-from compared join named using (metric)
-where weeks >= {FEWEST_WEEKS} and value > {FACTOR} * usual
-"""
-
-
-def make_alerts(owner: object) -> None:
-    """Make the alerts, or bring their SQL up to date."""
+def make_alerts(assets: Path, owner: object) -> None:
+    """Make the alerts of the import's file, or bring their SQL up to date."""
     from superset import db
     from superset.models.core import Database
     from superset.models.dashboard import Dashboard
@@ -65,15 +29,13 @@ def make_alerts(owner: object) -> None:
     )
 
     address = os.environ.get(ADDRESS_VARIABLE, "")
-    for title, metrics in METRICS.items():
-        name = f"{title} is worse than usual"
+    for name, made in json.loads(assets.read_text())[ALERTS].items():
         alert = db.session.query(ReportSchedule).filter_by(name=name, type="Alert").one_or_none()
         if alert is None:
             alert = ReportSchedule(
                 name=name,
                 type=ReportScheduleType.ALERT,
-                description=f"More than {FACTOR} times the median of the same weekday of "
-                f"{EARLIER_WEEKS} weeks. The query names the networks and values.",
+                description=made["description"],
                 crontab="0 8 * * *",
                 timezone="UTC",
                 active=False,
@@ -86,7 +48,7 @@ def make_alerts(owner: object) -> None:
                 owners=[owner],
             )
             db.session.add(alert)
-        alert.sql = sql(metrics)
+        alert.sql = made["sql"]
         if address and not alert.recipients:
             is_webhook = address.startswith("https://")
             kind = ReportRecipientType.WEBHOOK if is_webhook else ReportRecipientType.EMAIL

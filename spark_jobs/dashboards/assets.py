@@ -1,6 +1,7 @@
 """Write the files of Superset's import: `python -m spark_jobs.dashboards.assets FILE`.
 
-They are in one JSON file, which `infra/superset/load.py` reads: each file's text by its path.
+They are in one JSON file, which `infra/superset/load.py` reads: each file's text by its path, and
+the alerts as `alerts`.
 Superset expects YAML, which JSON is a part of.
 """
 
@@ -16,6 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from spark_jobs.dashboards.example_queries import Example, example_queries
 from spark_jobs.dashboards.pages import DASHBOARD
+from spark_jobs.dashboards.performance_alerts import alerts
 from spark_jobs.dashboards.query_context import query_context
 from spark_jobs.dashboards.templates import to_superset_template
 from spark_jobs.figures.colours import SERIES_COLOURS
@@ -328,4 +330,4 @@ def _slug(title: str) -> str:
 
 if __name__ == "__main__":
     files = {path: json.dumps(content) for path, content in assets().items()}
-    Path(sys.argv[1]).write_text(json.dumps(files), encoding="utf-8")
+    Path(sys.argv[1]).write_text(json.dumps({**files, "alerts": alerts()}), encoding="utf-8")

@@ -47,12 +47,14 @@ FUNCTIONS = {
 """Functions of the marts' SQL, each with the SQL that computes it."""
 SHARED_VIEWS = (
     "network_facts", "local_hours", "local_clock", "user_days", "located_connections",
-    "located_links", "connections", "rate_periods", "metric_terms",
+    "located_links", "located_quic", "connections", "rate_periods", "metric_terms",
 )  # fmt: skip
 """Views that marts read beside the tables, in order: a view may read those before it."""
 SMALL_VIEWS = ("network_facts", "local_hours", "local_clock")
 """Shared views of few rows, which are made as tables."""
-CACHED_VIEWS = ("user_days", "located_connections", "located_links", "rate_periods")
+CACHED_VIEWS = (
+    "user_days", "located_connections", "located_links", "located_quic", "rate_periods",
+)  # fmt: skip
 """Shared views of many rows that several marts read, so that their rows are computed once."""
 LOCAL_HOUR_COLUMNS = ("network", "date", "country", "access", "hour", "period")
 """Columns of marts that come from the view `local_hours`."""

@@ -1,16 +1,14 @@
 """The alerts on the last day's performance, against the same weekday of earlier weeks."""
 
-import runpy
 from datetime import date, timedelta
 
 import duckdb
 import pytest
-from conftest import ROOT
 
+from spark_jobs.dashboards.performance_alerts import ALERTS, alert_sql
 from spark_jobs.figures.sql_functions import register
 from spark_jobs.queries.guard import require_query
 
-MODULE = runpy.run_path(str(ROOT / "infra/superset/performance_alerts.py"))
 LAST = date(2004, 3, 30)
 
 
@@ -27,7 +25,7 @@ def answer(values: dict[int, float], measured: int = 100, metric: str = "setup_d
         day = LAST - timedelta(days=days)
         row = ["aa", metric, day, measured, value * 10, 10]
         connection.execute("insert into metrics values (?, ?, ?, ?, ?, ?)", row)
-    sql = MODULE["sql"](MODULE["METRICS"]["Set-up delay"])
+    sql = alert_sql(ALERTS["Set-up delay"])
     require_query(sql)
     [(text,)] = connection.execute(sql).fetchall()
     return text
@@ -51,7 +49,7 @@ def test_nothing_is_worse_than_usual(values):
 def test_a_day_that_is_worse_is_named_with_both_levels():
     values = {0: 1.6, 7: 1.0, 14: 5.0, 21: 1.0, 28: 0.9, 1: 9.0}
     assert answer(values) == (
-        "aa 2004-03-30: set-up delay 1,600 ms, usually 1,000 ms".replace(" ms", "\xa0ms")
+        "aa 2004-03-30: Set-up delay 1,600 ms, usually 1,000 ms".replace(" ms", "\xa0ms")
     )
     assert answer(values, measured=99) is None
     assert answer(values, metric="loss_access") is None

@@ -12,7 +12,7 @@ STEPS = (1, 2, 5, 10, 20, 25, 50, 100)
 
 
 @dataclass(frozen=True)
-class Difference:
+class Dot:
     """One difference: its row, its place, the half width of its interval, and how it is drawn.
 
     shift: of its row's middle, in rows. filled: the dot is full, not open. text: shown on hovering.
@@ -30,7 +30,7 @@ class Difference:
 def forest_svg(
     rows: Sequence[str],
     networks: Sequence[tuple[str, str]],
-    differences: Sequence[Difference],
+    dots: Sequence[Dot],
     reach: float,
     axis: str,
     label: str,
@@ -57,33 +57,31 @@ def forest_svg(
         for n, row in enumerate(rows)
     ]
     parts.append(_text(x_of(0), bottom + 42, axis, "middle"))
-    for difference in differences:
-        y = TOP_PX + ROW_PX * (difference.row + 0.5 + difference.shift)
-        parts.append(_difference(difference, y, reach, x_of))
+    for dot in dots:
+        y = TOP_PX + ROW_PX * (dot.row + 0.5 + dot.shift)
+        parts.append(_dot(dot, y, reach, x_of))
     return Markup(
         '<div class="figure" role="img" aria-label="{}"><div><svg viewBox="0 0 {} {}" '
         'font-family="{}" font-size="13" fill="{}">{}</svg></div></div>'
     ).format(label, WIDTH_PX, bottom + 54, FONT, TEXT, Markup().join(parts))
 
 
-def _difference(
-    difference: Difference, y: float, reach: float, x_of: Callable[[float], float]
-) -> Markup:
-    low, high = (difference.value + side * difference.half_width for side in (-1, 1))
-    colour = difference.colour
+def _dot(dot: Dot, y: float, reach: float, x_of: Callable[[float], float]) -> Markup:
+    low, high = (dot.value + side * dot.half_width for side in (-1, 1))
+    colour = dot.colour
     drawn = [_line(x_of(max(low, -reach)), y, x_of(min(high, reach)), y, colour)]
     for end, cut, side in ((-reach, low < -reach, -1), (reach, high > reach, 1)):
         if cut:
             x = x_of(end)
             points = f"{x},{y} {x - 7 * side},{y - 4} {x - 7 * side},{y + 4}"
             drawn.append(Markup('<polygon points="{}" fill="{}"/>').format(points, colour))
-    if abs(difference.value) <= reach:
+    if abs(dot.value) <= reach:
         drawn.append(
             Markup(
                 '<circle cx="{:.1f}" cy="{:.1f}" r="4.5" fill="{}" stroke="{}" stroke-width="2"/>'
-            ).format(x_of(difference.value), y, colour if difference.filled else "#ffffff", colour)
+            ).format(x_of(dot.value), y, colour if dot.filled else "#ffffff", colour)
         )
-    return Markup("<g><title>{}</title>{}</g>").format(difference.text, Markup().join(drawn))
+    return Markup("<g><title>{}</title>{}</g>").format(dot.text, Markup().join(drawn))
 
 
 def _legend(networks: Sequence[tuple[str, str]]) -> Markup:

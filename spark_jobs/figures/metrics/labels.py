@@ -21,8 +21,8 @@ class ShownMetric:
 
     @property
     def axis_title(self) -> str:
-        """The title with the unit."""
-        return f"{self.title} [{self.unit.name}]"
+        """The title with the unit, if it has one."""
+        return f"{self.title} [{self.unit.name}]" if self.unit.name else self.title
 
 
 SHOWN_METRICS = {

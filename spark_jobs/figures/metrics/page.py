@@ -16,7 +16,7 @@ from spark_jobs.figures.metrics.compare import (
     comparisons,
     peak_comparisons,
 )
-from spark_jobs.figures.metrics.forest import Difference, forest_svg
+from spark_jobs.figures.metrics.forest import Dot, forest_svg
 from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.numbers import BY_DAY, QUANTILES
 from spark_jobs.figures.names import PEAK_HOURS_SQL, PERIODS, access_name, paler
@@ -167,8 +167,8 @@ def _forest(
     networks = [n for n in selection.networks if any(c.network is n for c, *_ in shown)]
     if not networks:
         return Markup()
-    differences = [
-        Difference(
+    dots = [
+        Dot(
             metrics.index(c.metric),
             value,
             half_width,
@@ -179,11 +179,11 @@ def _forest(
         )
         for c, value, half_width in shown
     ]
-    widest = max(abs(difference.value) for difference in differences)
+    widest = max(abs(dot.value) for dot in dots)
     return forest_svg(
         [metric.title for metric in SHOWN_METRICS.values()],
         [(network.name, network.colour) for network in networks],
-        differences,
+        dots,
         min(max(1.6 * widest, 10.0), 200.0),
         f"{_title(first)} minus {second.name}, in % of the value {second.name}",
         f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "

@@ -2,25 +2,14 @@
 -- One row: the connections of one network, date, local hour, protocol, measure, category or bin of
 -- 2 %, and user group. Only days on which the network has QUIC connections.
 -- Groups: hour, protocol, measure, category
-with starting as (
-    select *, quarter_hour(start_ts) as quarter
-    from quic_flows
-),
-quic_connections as (
+with quic_connections as (
     select
-        first_local_hour,
-        first_local_hour + hour as local_hour,
-        user_group,
+        first_local_hour, local_hour, user_group,
         if(begin_seen, 'QUIC', 'partial') as protocol,
         packets_up, packets_down, ip_bytes_up, ip_bytes_down,
         setup_class, setup_delay, rtt_access, rtt_internet,
         spin, if(spin = 'spins', spin_rtt_median, null) as spin_rtt
-    from starting
-    join user_days
-        on user_days.network = starting.network
-        and user_days.date = starting.date
-        and user_days.user = starting.user
-    join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
+    from located_quic
 ),
 both_protocols as (
     select

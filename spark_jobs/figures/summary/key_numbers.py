@@ -7,14 +7,13 @@ from spark_jobs.figures.dashboard_parts import Dataset, Metric, if_enough_data, 
 from spark_jobs.figures.format import (
     KBITS,
     MEGABYTES,
-    MILLISECONDS,
     NOT_MEASURED,
     NUMBER,
-    PERCENT,
     Unit,
 )
 from spark_jobs.figures.mart_columns import users_with
 from spark_jobs.figures.metrics.differences import DATES_MARK, values_sql
+from spark_jobs.figures.metrics.labels import SHOWN_METRICS
 from spark_jobs.figures.metrics.numbers import QUANTILES
 from spark_jobs.figures.numbers import FILTERS_MARK
 from spark_jobs.figures.statistics import enough_sql
@@ -23,10 +22,10 @@ KEY_NUMBERS: dict[str, tuple[str, Unit, str]] = {
     "users": ("Users", NUMBER, ",d"),
     "connections": ("TCP connections", NUMBER, ",d"),
     "bytes": ("Traffic [B]", MEGABYTES, ".3~s"),
-    "setup_delay": ("Set-up delay [ms]", MILLISECONDS, ",.3~r"),
-    "rtt_access": ("RTT on the access side [ms]", MILLISECONDS, ",.3~r"),
-    "loss_access": ("Loss on the access side [%]", PERCENT, ",.3~r"),
-    "loss_internet": ("Loss on the Internet side [%]", PERCENT, ",.3~r"),
+    **{
+        metric: (SHOWN_METRICS[metric].axis_title, SHOWN_METRICS[metric].unit, ",.3~r")
+        for metric in ("setup_delay", "rtt_access", "loss_access", "loss_internet")
+    },
     "goodput": ("Goodput [kbit/s]", KBITS, ",.3~r"),
 }
 """Title, unit and format of each number."""

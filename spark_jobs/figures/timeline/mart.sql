@@ -2,11 +2,7 @@
 -- One row: a metric of one network, date and five minutes; of users_of_day and users_of_period, of
 -- one date, or of one date and period.
 -- Groups: hour, slot, metric
-with quic_starting as (
-    select *, quarter_hour(start_ts) as quarter
-    from quic_flows
-),
-all_connections as (
+with all_connections as (
     select
         first_user_hour, first_local_hour, user_group, local_hour, local_period, local_quarter,
         first_slot, last_slot, by_mobile,
@@ -14,17 +10,10 @@ all_connections as (
     from located_connections
     union all
     select
-        first_user_hour, user_days.first_local_hour, user_group, local_hour, local_period,
-        user_days.quarter_offset + quarter,
-        slot_of(start_ts, quic_starting.date), slot_of(end_ts, quic_starting.date), false,
+        first_user_hour, first_local_hour, user_group, local_hour, local_period, local_quarter,
+        first_slot, last_slot, false,
         ip_bytes_up + ip_bytes_down
-    from quic_starting
-    join user_days
-        on user_days.network = quic_starting.network
-        and user_days.date = quic_starting.date
-        and user_days.user = quic_starting.user
-    join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
-    join local_hours on local_hours.local_hour = user_days.first_local_hour + local_clock.hour
+    from located_quic
 ),
 -- The spans of slots in which a user has a connection open, without gaps. Of equal spans one is
 -- enough; with two, the order of the windows' rows would not be defined.

@@ -35,7 +35,7 @@ def sections(selection: Selection) -> list[Section]:
             "connection of more than 100 KiB evenly over its time.",
             samples=f"{selection.last_day} (UTC)",
             figure=plots_html(
-                [[shown.axis_title.removesuffix(" []")] for shown in SHOWN.values()],
+                [[shown.axis_title] for shown in SHOWN.values()],
                 traces,
                 {"type": "date", "tickformat": "%H:%M"},
                 [{"rangemode": "tozero"}],
