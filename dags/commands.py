@@ -262,14 +262,15 @@ class DeadlineSensor(BaseSensorOperator):
             return True
         if failed:
             reason = task.xcom_pull(task_ids=failed[0], key=REASON) or "see its log in Airflow"
-            why = f"the task {failed[0]} failed: {reason}"
+            why = f": the task {failed[0]} failed: {reason}"
         elif datetime.now(UTC) >= late_after:
             step = next(step for step in self.steps if states.get(step) != "success")
-            why = f"the task {step} is not done: {states.get(step) or 'not begun'}"
+            why = f" by {late_after:%Y-%m-%d %H:%M} UTC: the task {step} is not done: "
+            why += states.get(step) or "not begun"
         else:
             return False
         title = f"{PREFIX}{self.network} {context['ds']} is not published"
-        self.send(title, f"{title} by {late_after:%Y-%m-%d %H:%M} UTC: {why}")
+        self.send(title, f"{title}{why}")
         return True
 
 

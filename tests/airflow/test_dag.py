@@ -173,7 +173,7 @@ def test_bad_day_is_held_and_reported_then_corrected_and_published(
     assert by_title["giscope: aa-gprs is held back"] == (
         f"giscope: aa-gprs {DAY} is held back: {held[1]}"
     )
-    assert by_title[absent].startswith(f"{absent} by ")
+    assert by_title[absent].startswith(f"{absent}: the task cc-dialup.complete failed: waited ")
     assert by_title[absent].endswith("files of _COMPLETE are missing: peak.pcap.zst")
     messages = [*webhook.messages]
     assert query(warehouse, "select distinct network from flows order by all") == [

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from spark_jobs.figures.format import NOT_MEASURED
 from spark_jobs.figures.metrics.compare import (
     OFF_PEAK,
     PEAK,
@@ -135,7 +136,8 @@ def _tables(
     def of_hours(c: Comparison, value: str) -> str:
         rows = [quantiles.get((c.network.name, c.metric, p)) for p in ("peak", "off_peak")]
         unit = SHOWN_METRICS[c.metric].unit
-        return ", ".join(unit.text(row[value].value if row else None) for row in rows)
+        texts = [unit.text(row[value].value if row else None) for row in rows]
+        return ", ".join(texts) if any(rows) else NOT_MEASURED
 
     return [
         NumberTable(
