@@ -54,7 +54,9 @@ QUIC_FLOWS = Table(
             source="RFC 8999, 5.1",
         ),
         *(
-            Column(f"{what}_{way}", "int64", f"{meaning} {direction} the mobile", unit)
+            Column(
+                f"{what}_{way}", "int64", f"{meaning} {direction} the mobile", unit, required=True
+            )
             for what, meaning, unit in (
                 ("packets", "datagrams", "packets"),
                 ("ip_bytes", "IP bytes", "B"),

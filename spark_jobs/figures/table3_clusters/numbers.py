@@ -7,6 +7,7 @@ from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.mart_columns import common_user_group
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, Numbers, mean
+from spark_jobs.figures.option_pairs import PAIR_COLOURS
 from spark_jobs.figures.table3_clusters.option_effects import MIN_GROUPS
 
 LABELS = {
@@ -40,8 +41,8 @@ OPTION_COLOURS = {
     label: colour
     for labels in LABELS.values()
     for label, colour in zip(labels.values(), ("#7a6a9b", "#5c7f3b", "#8a5a44"), strict=False)
-}
-"""Colours of the labels: no network has them."""
+} | {"SACK": PAIR_COLOURS["SACK"]}
+"""Colours of the labels: no network has them. The dashboard has one colour for each label."""
 GOODPUT = mean("goodput", "mean goodput", "goodput_sum", KBITS)
 COUNTS = {
     "flows": ("connections", "flows"),
