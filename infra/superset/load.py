@@ -21,7 +21,7 @@ from superset.app import create_app
 from spark_jobs.base.secret_files import secret_of
 
 ADMINISTRATOR_NAME = "admin"
-NUMBERED_NETWORK = r"network (\d+)( .*)?"
+NUMBERED_NETWORK = r"network (\d+)(, .*|__.*)?"
 MOST_COMMON_ACCESS = "access of most networks"
 DRILL_INFORMATION = "can get drill info on Dataset"
 """Permission that nobody gets: each chart would ask for data that nothing on a page uses."""

@@ -18,11 +18,12 @@ from uuid import NAMESPACE_URL, uuid5
 from spark_jobs.dashboards.example_queries import Example, example_queries
 from spark_jobs.dashboards.pages import DASHBOARD
 from spark_jobs.dashboards.performance_alerts import alerts
-from spark_jobs.dashboards.query_context import query_context
+from spark_jobs.dashboards.query_context import COLUMNS, listed, query_context
 from spark_jobs.dashboards.templates import to_superset_template
 from spark_jobs.figures.colours import SERIES_COLOURS
 from spark_jobs.figures.dashboard_parts import (
     COLOUR_SCHEME,
+    SERIES,
     Chart,
     Dashboard,
     Dataset,
@@ -201,6 +202,7 @@ def _dashboard(dashboard: Dashboard, columns: Columns) -> dict[str, Any]:
                 "color_scheme": COLOUR_SCHEME,
                 "label_colors": {**SERIES_COLOURS, **dashboard.colours},
                 "cross_filters_enabled": True,
+                "chart_configuration": dict(_cross_filters(dashboard, columns)),
                 "native_filter_configuration": list(_filters(dashboard, columns)),
             },
         },
@@ -271,6 +273,32 @@ def _filters(dashboard: Dashboard, columns: Columns) -> Iterator[dict[str, Any]]
             )
         ]
         yield configuration
+
+
+def _cross_filters(dashboard: Dashboard, columns: Columns) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield, by a chart's number in the layout, the charts that a click on it filters.
+
+    All charts have the columns of the page's filters. A column of another name means something
+    else in another dataset: a click on one of its values would leave no rows.
+    """
+    of_filters = {"date", *SERIES} | {
+        of_charts.column for of_charts in dashboard.filters if isinstance(of_charts, ValueFilter)
+    }
+    numbered = list(enumerate(dashboard.charts, 1))
+    for number, chart in numbered:
+        axis, *settings = ([*listed(chart.form_data.get(setting))] for setting in COLUMNS)
+        sent = {name for names in settings for name in names} or {*axis}
+        excluded = [
+            other
+            for other, shown in numbered
+            if other == number
+            or (
+                shown.dataset.name != chart.dataset.name
+                and (sent - of_filters) & columns[shown.dataset.name].keys()
+            )
+        ]
+        scope = {"rootPath": ["ROOT_ID"], "excluded": excluded}
+        yield str(number), {"id": number, "crossFilters": {"scope": scope, "chartsInScope": []}}
 
 
 def _filter(column: str, name: str, kind: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ def query_context(chart: Chart) -> dict[str, Any]:
     """
     settings = chart.form_data
     filters = settings["adhoc_filters"]
-    metrics = _listed(settings.get("metrics") or settings.get("metric"))
-    columns = [column for name in COLUMNS for column in _listed(settings.get(name))]
+    metrics = listed(settings.get("metrics") or settings.get("metric"))
+    columns = [column for name in COLUMNS for column in listed(settings.get(name))]
     orders = [json.loads(order) for order in settings.get("order_by_cols", ())]
     if order := settings.get("timeseries_limit_metric"):
         orders.append([order, not settings["order_desc"]])
@@ -52,5 +52,6 @@ def query_context(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _listed(names: str | list[str] | None) -> list[str]:
+def listed(names: str | list[str] | None) -> list[str]:
+    """Return a setting's names as a list."""
     return [names] if isinstance(names, str) else list(names or ())

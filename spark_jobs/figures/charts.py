@@ -3,7 +3,14 @@
 import json
 from collections.abc import Sequence
 
-from spark_jobs.figures.dashboard_parts import COLOUR_SCHEME, MAX_ROWS, Chart, Dataset, FormData
+from spark_jobs.figures.dashboard_parts import (
+    COLOUR_SCHEME,
+    MAX_ROWS,
+    SERIES,
+    Chart,
+    Dataset,
+    FormData,
+)
 
 
 def table(
@@ -82,17 +89,18 @@ def lines(
     dataset: Dataset,
     metric: str,
     *,
+    by: str,
     x: str = "date",
     where: str = "",
     height: int = 50,
 ) -> Chart:
-    """Return a line chart with a line for each series.
+    """Return a line chart with a line for each value of `by`.
 
     x: `date`, with a point for each day, or a column of times.
     """
     shown_metric = dataset.metric(metric)
     form_data = {
-        **_axes(x, "series", [metric], "", shown_metric.label, shown_metric.format),
+        **_axes(x, [by], [metric], "", shown_metric.label, shown_metric.format),
         "time_grain_sqla": "P1D" if x == "date" else None,
         "x_axis_time_format": "%d %b" if x == "date" else "%H:%M",
         "seriesType": "line",
@@ -205,7 +213,7 @@ def bars(
     dataset: Dataset,
     x: str,
     metric: str,
-    by: str,
+    by: str = "",
     *,
     x_title: str = "",
     y_title: str = "",
@@ -219,12 +227,19 @@ def bars(
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """Return a bar chart with a bar for each value of `x` and `by`."""
+    """Return a bar chart with a bar for each value of `x` and `by`; empty: of SERIES."""
     shown_metric = dataset.metric(metric)
     # Rows without a value would draw axes without bars. SQL allows no window function here.
     known = "" if " over (" in shown_metric.sql else f"({shown_metric.sql}) is not null"
     form_data = {
-        **_axes(x, by, [metric], x_title, y_title or shown_metric.label, shown_metric.format),
+        **_axes(
+            x,
+            [by] if by else SERIES,
+            [metric],
+            x_title,
+            y_title or shown_metric.label,
+            shown_metric.format,
+        ),
         "orientation": "horizontal" if horizontal else "vertical",
         "stack": "Stack" if stacked else None,
         "xAxisForceCategorical": x != "date",
@@ -250,9 +265,12 @@ def share_bars(
     where: str = "",
     width: int = 0,
 ) -> Chart:
-    """Return a bar chart with one bar for each series, divided into shares by the column `part`."""
+    """Return a bar chart with one bar for each series, divided into shares by the column `part`.
+
+    The dataset has the networks with their hours as a column `series`, the axis of the chart.
+    """
     form_data = {
-        **_axes("series", part, [metric], "", y_title, ".0%"),
+        **_axes("series", [part], [metric], "", y_title, ".0%"),
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
@@ -271,12 +289,12 @@ def histogram(
     y_title: str,
     where: str = "",
 ) -> Chart:
-    """Return a histogram as a line of steps: each bin's share of its series.
+    """Return a histogram as a line of steps: each bin's share of its network and hours.
 
     The dataset has rows by `histogram_outline`.
     """
     form_data = {
-        **_axes(x, "series", [metric], x_title, y_title, ".0%"),
+        **_axes(x, SERIES, [metric], x_title, y_title, ".0%"),
         **STEP_LINE,
         "contributionMode": "column",
         "adhoc_filters": _filters(where),
@@ -292,13 +310,15 @@ def cumulative(
     y_title: str,
     where: str = "",
     x_max: float | None = None,
+    by: Sequence[str] = SERIES,
 ) -> Chart:
     """Return a cumulative distribution: each series' share up to the upper edge of each bin.
 
+    by: columns whose values have a series each.
     x_max: end of the axis; None: the last edge.
     """
     form_data = {
-        **_axes(x, "series", ["share"], x_title, y_title, ".0%"),
+        **_axes(x, by, ["share"], x_title, y_title, ".0%"),
         **STEP_LINE,
         "xAxisBounds": [0, x_max],
         "rolling_type": "cumsum",
@@ -326,13 +346,13 @@ LEGEND = {"legendType": "plain", "legendOrientation": "top", "legendMargin": 48}
 
 
 def _axes(
-    x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str
+    x: str, by: Sequence[str], metrics: Sequence[str], x_title: str, y_title: str, number: str
 ) -> FormData:
     return {
         "x_axis": x,
         "x_axis_sort": x,
         "x_axis_sort_asc": True,
-        "groupby": [by],
+        "groupby": list(by),
         "metrics": list(metrics),
         "x_axis_title": x_title,
         "x_axis_title_margin": 30 if x_title else 0,
@@ -340,7 +360,7 @@ def _axes(
         "y_axis_title_margin": 50,
         "y_axis_title_position": "Left",
         "y_axis_format": number,
-        "x_axis_number_format": "~g",
+        "x_axis_number_format": ".4~r",
         "truncate_metric": True,
         "show_legend": True,
         **LEGEND,

@@ -12,7 +12,7 @@ from spark_jobs.figures.names import NETWORK_COLOURS, PERIODS, paler
 NUMBERED_NETWORK = "network {}"
 """Name of a network in the assets: its place in the sorted list of all networks' names."""
 PALENESS = {"": 0.0} | {
-    f" {label}": paleness
+    f", {label}": paleness
     for (label, _), paleness in zip(PERIODS.values(), (0, 0.5, 0.25, 0.75), strict=True)
 }
 """Share of white in a network's colour, by the part of a label that follows the name."""
@@ -23,7 +23,7 @@ BAND_SUFFIXES = ("__yhat", "__yhat_lower", "__yhat_upper")
 def by_hours(colours: Mapping[str, str]) -> dict[str, str]:
     """Return the colours of labels with hours, such as 'SACK, off-peak', as of networks' labels."""
     return {
-        f"{label},{hours}": paler(colour, paleness)
+        f"{label}{hours}": paler(colour, paleness)
         for label, colour in colours.items()
         for hours, paleness in PALENESS.items()
         if hours

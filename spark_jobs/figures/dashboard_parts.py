@@ -12,6 +12,8 @@ FormData = dict[str, Any]
 
 MAX_ROWS = 50_000
 COLOUR_SCHEME = "d3Category10"
+SERIES = ("network", "hours")
+"""Columns whose values have a line or a bar each, as a rule: "aa-gprs, peak"."""
 
 
 @dataclass(frozen=True)

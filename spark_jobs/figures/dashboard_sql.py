@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from spark_jobs.figures.dashboard_parts import (
+    SERIES,
     Dataset,
     Metric,
     if_enough_data,
@@ -16,10 +17,14 @@ from spark_jobs.figures.numbers import Numbers, Ratio
 
 NETWORK = "network, date, country, access"
 """Columns of every dataset, for filters and for row-level security by country."""
-SERIES = f"{NETWORK}, hour, hours, series"
+KEY_NAMES = f"{NETWORK}, hour, hours, series"
 """Names of the columns that KEYS makes."""
-KEYS = f"{NETWORK}, hour, {HOURS_SQL} as hours, network || ' ' || {HOURS_SQL} as series"
-"""Columns of a dataset of a mart's rows; `series` is a network's name with its hours' label."""
+KEYS = f"{NETWORK}, hour, {HOURS_SQL} as hours, network || ', ' || {HOURS_SQL} as series"
+"""Columns of a dataset of a mart's rows.
+
+`series` is a network's name with its hours' label, for charts with these on an axis. The others
+have the columns SERIES, as a click on a chart selects values of columns.
+"""
 FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
 USERS = "user_groups, user_numbers"
 """Columns that show which users a row has."""
@@ -30,25 +35,28 @@ PASSED_GI, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
 """Conditions on marts of rates: bytes that passed Gi, as in the paper, or that arrived count."""
 
 
-def share_of_series(summed: str, label: str, samples: str = "flows") -> Metric:
+def share_of_series(
+    summed: str, label: str, samples: str = "flows", by: Sequence[str] = SERIES
+) -> Metric:
     """Return the metric `share`: the share of a sum in the sum of its series.
 
     summed, samples: columns of the dataset: what is summed, and the number of samples.
+    by: columns whose values have a series each.
     """
-    whole = f"sum(sum({summed})) over (partition by series)"
-    return Metric(
-        "share", if_enough_data(f"sum({summed}) / {whole}", samples, "series"), label, ".0%"
-    )
+    key = ", ".join(by)
+    whole = f"sum(sum({summed})) over (partition by {key})"
+    return Metric("share", if_enough_data(f"sum({summed}) / {whole}", samples, key), label, ".0%")
 
 
-def sum_by(key: str, summed: str, label: str, samples: str = "flows") -> Metric:
-    """Return a sum as a metric; it is null if the rows with the same `key` have too few samples.
+def sum_of_series(
+    summed: str, label: str, samples: str = "flows", by: Sequence[str] = SERIES
+) -> Metric:
+    """Return the metric `summed`_of_series: a sum, or null if its series has too few samples.
 
-    key, summed, samples: columns of the dataset.
+    summed, samples, by: as for share_of_series.
     """
-    return Metric(
-        f"{summed}_by_{key}", if_enough_data(f"sum({summed})", samples, key), label, ",.0f"
-    )
+    enough = if_enough_data(f"sum({summed})", samples, ", ".join(by))
+    return Metric(f"{summed}_of_series", enough, label, ",.0f")
 
 
 def rows_dataset(numbers: Numbers, name: str, measured: str) -> Dataset:
@@ -88,7 +96,7 @@ def parts_dataset(
         f"""select {keys}, {users}, unnest([{labels}]) as part, unnest([{sums}]) as amount,
     unnest([{samples}]) as samples
 from {numbers.mart.name} where {numbers.where}""",
-        [sum_by("series", "amount", measured, "samples")],
+        [sum_of_series("amount", measured, "samples", ["series"])],
         measured,
     )
 
@@ -118,7 +126,7 @@ def rate_dataset(name: str, mart: str, keys: str, label: str, kind: str = "none"
         ),
         [
             FLOWS,
-            sum_by("series", "flows", "connections"),
+            sum_of_series("flows", "connections"),
             share_of_series("flows", "share of connections"),
             Ratio(name, label, f"{name}_sum", unit=KBITS, kind=kind).metric,
         ],

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from spark_jobs.figures import charts
 from spark_jobs.figures.curves import Curves
 from spark_jobs.figures.dashboard_parts import Chart
-from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset, sum_by
+from spark_jobs.figures.dashboard_sql import parts_dataset, rows_dataset, sum_of_series
 from spark_jobs.figures.format import NOT_MEASURED, PERCENT, count
 from spark_jobs.figures.hours import Hours, split_by_hours
 from spark_jobs.figures.numbers import Numbers, Ratio, Row
@@ -369,7 +369,7 @@ class Figure:
                 label, summed = self.numbers.counts.get(amount, (self.counted, ""))
                 if by:
                     samples, *_ = self.numbers.counts
-                    of_bars = sum_by("series", summed, label, samples)
+                    of_bars = sum_of_series(summed, label, samples, ["series"])
                     divided = replace(rows, name=f"{name}_parts", metrics=[of_bars])
                 else:
                     divided = parts_dataset(
@@ -385,7 +385,7 @@ class Figure:
             case Bars() as bars:
                 found += [
                     charts.bars(
-                        self._title_of(ratio), rows, bars.x, ratio, "series",
+                        self._title_of(ratio), rows, bars.x, ratio,
                         x_title=bars.x_title, horizontal=True,
                     )
                     for ratio in bars.ratios

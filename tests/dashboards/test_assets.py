@@ -9,6 +9,7 @@ from spark_jobs.figures.daily_checks.numbers import DAYS_SQL
 from spark_jobs.figures.dashboard_parts import ValueFilter
 from spark_jobs.figures.marts import mart
 from spark_jobs.figures.tables import MARTS
+from tests.helpers.report_and_dashboards import chart_keys, chart_named
 
 CHARTS = DASHBOARD.charts
 DATASETS = {chart.dataset.name: chart.dataset for chart in CHARTS}
@@ -32,7 +33,8 @@ def test_every_metric_can_be_asked_for(demo, name):
     dataset = DATASETS[name]
     connection = demo.warehouse.connect(dataset.sql)
     columns = connection.sql(dataset.sql).columns
-    keys = [key for key in ("network", "series") if key in columns]
+    assert len(columns) == len(set(columns))
+    keys = [key for key in ("network", "hours", "options", "series") if key in columns]
     asked = ", ".join([*keys, *(metric.sql for metric in dataset.metrics)])
     by = ", ".join(keys)
     answer = connection.sql(f"select {asked} from ({dataset.sql}) group by {by}").fetchall()
@@ -76,7 +78,7 @@ def test_networks_are_not_pooled_where_peak_and_off_peak_are_compared(chart):
         for key in [chart.form_data.get(name, [])]
         for key in ([key] if isinstance(key, str) else key)
     }
-    if keys & {"network", "about"} or (keys & {"series"} and not chart.one_network):
+    if keys & {"network", "about", "series"} and not chart.one_network:
         return
     if chart.title == "Totals" or chart.kind == "big_number":
         return
@@ -90,12 +92,38 @@ def test_networks_are_not_pooled_where_peak_and_off_peak_are_compared(chart):
     assert (one.column, one.single, one.select_first) == ("network", True, True)
 
 
-def test_series_are_networks_with_their_hours():
-    """A dataset whose series are something else must be drawn for one network."""
-    for chart in CHARTS:
-        if "series" in chart.form_data.get("groupby", []) and not chart.one_network:
-            sql = chart.dataset.sql
-            assert "network || ' ' ||" in sql or "network as series" in sql, chart.title
+def test_a_click_filters_charts_by_columns_that_mean_the_same(demo):
+    """Values of a column that a click sends are found in each chart that it filters.
+
+    A dash stands for the hours of a day with nothing to compare.
+    """
+    connection = demo.warehouse.connect()
+    rows = {
+        name: connection.sql(dataset.sql).to_arrow_table() for name, dataset in DATASETS.items()
+    }
+    keys = {key for chart in CHARTS for key in chart_keys(chart)}
+    values = {
+        (name, column): set(found[column].unique().drop_null().to_pylist()) - {"\N{EN DASH}"}
+        for name, found in rows.items()
+        for column in keys & set(found.column_names)
+    }
+    [page] = [content for path, content in assets().items() if path.startswith("dashboards/")]
+    scopes = page["metadata"]["chart_configuration"]
+    filtered = set()
+    for number, chart in enumerate(CHARTS, 1):
+        excluded = scopes[str(number)]["crossFilters"]["scope"]["excluded"]
+        sent = chart.form_data.get("groupby") or chart_keys(chart)
+        for other, shown in enumerate(CHARTS, 1):
+            for column in set(sent) & set(rows[shown.dataset.name].column_names):
+                if other not in excluded:
+                    own = values[chart.dataset.name, column]
+                    found = values[shown.dataset.name, column]
+                    assert not own or not found or own & found, (chart.title, shown.title, column)
+                    filtered.add((chart.title, column))
+    assert {
+        ("TCP connections by day", "network"),
+        (chart_named("Fig. 9. Throughput, peak").title, "hours"),
+    } <= filtered
 
 
 def test_every_dataset_has_a_name_of_its_own():

@@ -265,7 +265,7 @@ def test_fig08_is_of_the_flows(pages):
     flows = flows.assign(access=flows["bottleneck"] == "access")
     share = mean_of("access", 100)
     agree(flows, ALL_HOURS, share, pages.printed("fig08", cell=2))
-    drawn = shares(pages.chart(f"{FIG_8.title}: s", "amount_by_series", "part", *BY_HOURS))
+    drawn = shares(pages.chart(f"{FIG_8.title}: s", "amount_of_series", "part", *BY_HOURS))
     agree(flows, BY_HOURS, share, drawn["more on the access side"])
 
 
@@ -326,7 +326,7 @@ def test_fig11_is_of_the_flows(pages):
     flows = flows.assign(second_third=(share >= 1 / 3) & (share < 2 / 3), most=share >= 0.95)
     printed = pages.printed_by_network("fig11", "1/3 to 2/3")
     agree(flows, ALL_HOURS, mean_of("second_third", 100), printed)
-    drawn = shares(pages.chart("Fig. 11.", "flows_by_series", "tcp_share", *BY_HOURS))
+    drawn = shares(pages.chart("Fig. 11.", "flows_of_series", "tcp_share", *BY_HOURS))
     agree(flows, BY_HOURS, mean_of("most", 100), drawn[0.95])
 
 
@@ -401,7 +401,7 @@ def test_quic_is_of_both_tables(pages):
         agree(sums.assign(label=label), [*BY_HOURS, "label"], share, printed)
     keys = [*BY_HOURS, "protocol"]
     setups = flows.dropna(subset="setup_class")
-    drawn = pages.chart("QUIC beside TCP: set-ups: share", "amount_by_series", "part", "series")
+    drawn = pages.chart("QUIC beside TCP: set-ups: share", "amount_of_series", "part", "series")
     for cell, (name, of) in enumerate(SETUP_CLASSES.items(), 1):
         found = setups.assign(found=setups["setup_class"] == name)
         printed = pages.printed("quic-setups", cell=cell)
@@ -409,7 +409,7 @@ def test_quic_is_of_both_tables(pages):
         if of.protocols == ("TCP",):
             assert printed("dd-umts", "peak", "QUIC") == "\N{EN DASH}"
             assert drawn[of.label].filter(like=", QUIC").sum() == 0
-    agree(setups, keys, len, lambda *key: drawn.groupby("series").sum()["{} {}, {}".format(*key)])
+    agree(setups, keys, len, lambda *key: drawn.groupby("series").sum()["{}, {}, {}".format(*key)])
     keys = [*BY_HOURS, "time", "protocol"]
     for column, label in TIME_LABELS.items():
         times = flows.dropna(subset=column).assign(time=label)
@@ -442,7 +442,7 @@ def test_setups_of_quic_have_all_categories_of_the_table():
 def test_limits_are_of_the_flows(pages):
     flows = usual(pages.flows.dropna(subset="limited_channel"))
     flows = flows.assign(time=flows[[f"limited_{limit}" for limit in LIMITS]].sum(axis=1))
-    drawn = shares(pages.chart("Limits of transfers: s", "amount_by_series", "part", *BY_HOURS))
+    drawn = shares(pages.chart("Limits of transfers: s", "amount_of_series", "part", *BY_HOURS))
     for cell, (limit, label) in enumerate(LIMIT_LABELS.items(), 2):
         share = ratio_of(f"limited_{limit}", "time", 100)
         agree(flows, BY_HOURS, share, pages.printed("limits", cell=cell))
@@ -545,14 +545,14 @@ def test_rtos_are_of_the_table(pages):
         return np.floor(10 * np.log(rtos["rto"])) < round(10 * np.log(edge))
 
     shown = pd.concat({
-        hours: pages.chart(f"RTO by TCP options, {hours}", "share", "series", "rto_below")
+        hours: pages.chart(f"RTO by TCP options, {hours}", "share", "options", "rto_below")
         for hours in ("peak", "off-peak")
     })  # fmt: skip
     shown.index.names = ["hours", "options", "rto_below"]
     agree_below(rtos[~is_backed_off], ["hours", "options"], is_below, shown, "duration")
     by_hours = usual(rtos[~is_backed_off]).groupby(["hours", "options"])["duration"].sum()
     rows = pages.selection.rows(RTO_DISTRIBUTION.sql)
-    drawn = pd.DataFrame(rows).groupby(["hours", "series"])["seconds"].sum()
+    drawn = pd.DataFrame(rows).groupby(["hours", "options"])["seconds"].sum()
     assert dict(drawn.drop("other", errors="ignore")) == pytest.approx(dict(by_hours))
     assert 54 < max(row["rto_below"] or 0 for row in rows) <= 60
 
@@ -564,7 +564,7 @@ def test_stalls_are_of_the_table(pages):
     agree(usual(stalls), [*BY_HOURS, "cause"], duration, pages.printed("stalls", cell=3))
     shown = pages.chart("Causes of stalls: n", "mean", "class", *BY_HOURS)
     agree(stalls, keys, duration, shown)
-    drawn = shares(pages.chart("Causes of stalls: s", "seconds_by_series", "class", *BY_HOURS))
+    drawn = shares(pages.chart("Causes of stalls: s", "seconds_of_series", "class", *BY_HOURS))
     totals = stalls.groupby(BY_HOURS)["seconds"].transform("sum")
     stalls["share"] = 100 * stalls["seconds"] / totals
     agree(stalls, keys, lambda stalls: stalls["share"].sum(), drawn)

@@ -74,7 +74,7 @@ LABELS = (
     ("Table III. Goodput by TCP options, by", "value"),
     *((figure.title, "cluster_flows") for figure in OPTION_FIGURES),
     ("Limits of transfers: s", "part"), ("Retransmissions by cause and", "options"),
-    ("RTO by TCP options, peak", "series"), ("Causes of stalls: s", "class"),
+    ("RTO by TCP options, peak", "options"), ("Causes of stalls: s", "class"),
     ("Interruptions of the link", "interruption"), ("Interruptions of the link", "ended_by"),
     ("Differences beyond chance", "title"),
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_networks_have_one_colour_everywhere(pages):
         of_network = [trace for trace in traces if (trace.get("name") or "").startswith(name)]
         assert {colour_of(trace) for trace in of_network} == {colour}
     for number, colour in enumerate(networks.values(), 1):
-        assert SERIES_COLOURS[f"network {number}"] == SERIES_COLOURS[f"network {number} peak"]
+        assert SERIES_COLOURS[f"network {number}"] == SERIES_COLOURS[f"network {number}, peak"]
         assert SERIES_COLOURS[f"network {number}"] == colour
     assert len(SERIES_COLOURS) == 10 * len(["", "peak", "off-peak", "all hours", "other"])
     assert len(set(SERIES_COLOURS.values())) == 10 * len(["peak", "off-peak", "all hours", "other"])
@@ -137,8 +137,9 @@ def test_labels_of_a_dashboard_have_one_colour_each(pages):
         of_figure = getattr(part, "COLOURS", {})
         assert {label: colours[label] for label in of_figure} == of_figure
     for chart in (chart for chart in DASHBOARD.charts if "color_scheme" in chart.form_data):
-        [column] = chart.form_data["groupby"]
-        for label in pages.answer(chart)[column].dropna().unique():
+        columns = chart.form_data["groupby"]
+        rows = pages.answer(chart)[columns].dropna()
+        for label in set(map(", ".join, rows.itertuples(index=False))):
             for number, network in enumerate(pages.networks, 1):
                 label = re.sub(rf"^{network}\b", f"network {number}", label)
             assert label in colours, (chart.title, label)

@@ -112,7 +112,7 @@ class ReportAndDashboards:
             where {conditions["WHERE"]} group by {", ".join(keys)} having {conditions["HAVING"]}
         """).df()  # fmt: skip
         if "series" in rows:
-            rows[["network", "hours"]] = rows["series"].str.extract(r"(\S+) (.+)")
+            rows[["network", "hours"]] = rows["series"].str.extract(r"([^\s,]+), (.+)")
         return rows
 
     def chart(self, title: str, metric: str, *keys: str, where: str = "true") -> pd.Series:

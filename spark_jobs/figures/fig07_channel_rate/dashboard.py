@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import cumulative, histogram, table
 from spark_jobs.figures.dashboard_parts import Dataset, Metric, rate_histogram
-from spark_jobs.figures.dashboard_sql import KEYS, USERS, share_of_series, sum_by
+from spark_jobs.figures.dashboard_sql import KEYS, USERS, share_of_series, sum_of_series
 from spark_jobs.figures.format import KBITS
 from spark_jobs.figures.metrics.numbers import numbers_of
 from spark_jobs.figures.names import SHOWN_BINS
@@ -20,7 +20,7 @@ CHANNEL_RATE = Dataset(
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
-        sum_by("series", "seconds", "measured time [s]", "periods"),
+        sum_of_series("seconds", "measured time [s]", "periods"),
         share_of_series("seconds", "share of measured time", "periods"),
     ],
     "channel rates, which need a busy link",
@@ -37,7 +37,7 @@ MEAN_RATES = numbers_of(
 ROWS = [
     [
         histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps",
-                  "seconds_by_series",
+                  "seconds_of_series",
                   "Available channel rate [kbit/s]", "Share of measured time"),
         cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
                    "rate_kbps_below", "Available channel rate [kbit/s]",

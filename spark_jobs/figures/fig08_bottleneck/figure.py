@@ -14,7 +14,7 @@ SIDES = {
 NUMBERS = Numbers(
     mart("fig08_bottleneck"),
     [
-        Ratio(side, label, f"if(bottleneck = '{side}', flows, 0)")
+        Ratio(f"side_{side}", label, f"if(bottleneck = '{side}', flows, 0)")
         for side, (label, _) in SIDES.items()
     ],
 )
@@ -25,6 +25,8 @@ FIGURE = Figure(
     "Connections with downlink data, by the side on which they lost more data packets.",
     "channel",
     NUMBERS,
-    paper={"paper: GPRS": {"none": 0.47, "access": 0.48, "internet": 0.05}},
-    drawn=Shares("Share of connections", {side: colour for side, (_, colour) in SIDES.items()}),
+    paper={"paper: GPRS": {"side_none": 0.47, "side_access": 0.48, "side_internet": 0.05}},
+    drawn=Shares(
+        "Share of connections", {f"side_{side}": colour for side, (_, colour) in SIDES.items()}
+    ),
 )

@@ -8,7 +8,7 @@ THROUGHPUT = rate_dataset("throughput", "fig09_throughput", f"counted, {USERS}",
 ROWS = [
     [
         histogram("Fig. 9. Throughput of single, large TCP connections", THROUGHPUT,
-                  "rate_kbps", "flows_by_series", "Throughput [kbit/s]", "Share of connections",
+                  "rate_kbps", "flows_of_series", "Throughput [kbit/s]", "Share of connections",
                   where=PASSED_GI),
         cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
                    "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
@@ -16,7 +16,7 @@ ROWS = [
     ],
     [
         histogram("Fig. 9. Throughput of bytes that arrived", THROUGHPUT, "rate_kbps",
-                  "flows_by_series", "Throughput [kbit/s]", "Share of connections",
+                  "flows_of_series", "Throughput [kbit/s]", "Share of connections",
                   where=ARRIVED),
         cumulative("Fig. 9. Throughput of bytes that arrived, peak and off-peak", THROUGHPUT,
                    "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",

@@ -2,7 +2,7 @@
 
 from spark_jobs.figures.charts import histogram
 from spark_jobs.figures.dashboard_parts import Dataset, histogram_outline
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USER_GROUPS, sum_by
+from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, USER_GROUPS, sum_of_series
 from spark_jobs.figures.fig11_tcp_share.numbers import SIXTIETHS, TWENTIETHS
 
 TAB = "transfers"
@@ -16,11 +16,11 @@ TCP_SHARE = Dataset(
         str(1 / TWENTIETHS),
         "tcp_share",
     ),
-    [FLOWS, sum_by("series", "flows", "connections")],
+    [FLOWS, sum_of_series("flows", "connections")],
 )
 ROWS = [
     [
         histogram("Fig. 11. Background traffic during TCP connections", TCP_SHARE, "tcp_share",
-                  "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections"),
+                  "flows_of_series", "Btcp / (Btcp + Bother)", "Share of connections"),
     ],
 ]  # fmt: skip

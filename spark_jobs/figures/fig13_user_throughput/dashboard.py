@@ -16,10 +16,10 @@ USER_THROUGHPUT = rate_dataset(
 ROWS = [
     [
         histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps",
-                  "flows_by_series", "User throughput [kbit/s]", "Share of connections",
+                  "flows_of_series", "User throughput [kbit/s]", "Share of connections",
                   where=PASSED_GI),
         bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
-             "user_throughput", "series", horizontal=True, descending=True,
+             "user_throughput", horizontal=True, descending=True,
              where=f"flows > 0 and {PASSED_GI}"),
     ],
     [
@@ -27,7 +27,7 @@ ROWS = [
                    "rate_kbps_below", "User throughput [kbit/s]",
                    "Cumulative share of connections", where=PASSED_GI),
         bars("Fig. 13. Mean user throughput of bytes that arrived, by background traffic",
-             USER_THROUGHPUT, "level", "user_throughput", "series", horizontal=True,
+             USER_THROUGHPUT, "level", "user_throughput", horizontal=True,
              descending=True,
              where=f"flows > 0 and {ARRIVED}"),
     ],

@@ -27,7 +27,7 @@ from largest_rtt_by_user
 ROWS = [
     [
         bars(f"Users with RTTs above {', '.join(map(str, LONG_RTT_S))} s", LARGEST_RTTS, "above",
-             "share", "series", x_title="Largest RTT on the access side above [s]",
+             "share", x_title="Largest RTT on the access side above [s]",
              axis_to_100_percent=True),
     ],
 ]  # fmt: skip

@@ -164,7 +164,7 @@ with {UNITS_CTE}, shown as ({BY_DAY.sql(*PLACE, "on_day", "metric")}
 )
 select network, country, access, date, hours, title || ' [' || unit || ']' as metric,
     unnest(['', {", ".join(map(literal, BAND_SUFFIXES))}]) as end_of,
-    network || ' ' || hours || end_of as series,
+    network || ', ' || hours || end_of as series,
     unnest([value.value, value.value, value.low, value.high]) * scale as value
 from days left join shown using (network, country, access, hours, metric, date)
 join units using (metric)
@@ -283,8 +283,10 @@ ROWS = [
             one_network=True, description="What the filters select for the two charts below."),
     ],
     [
-        replace(lines(TREND_TITLE, TREND, "value", where="hours <> 'other'", height=58),
-                one_network=True),
+        replace(
+            lines(TREND_TITLE, TREND, "value", by="series", where="hours <> 'other'", height=58),
+            one_network=True,
+        ),
     ],
     [
         replace(heat_map(HOURS_TITLE, BY_HOUR, "date", "local_hour", "share_of_mean", (0.5, 1.5),

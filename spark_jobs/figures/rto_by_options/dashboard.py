@@ -16,9 +16,9 @@ MAX_DRAWN_RTO_S = 60
 RTO_DISTRIBUTION = Dataset(
     "retransmission_timeouts",
     histogram_outline(
-        f"{NETWORK}, hour, hours, series, {USERS}",
+        f"{NETWORK}, hour, hours, options, {USERS}",
         ["seconds", "changes"],
-        f"""(select {NETWORK}, hour, {HOURS_SQL} as hours, {PAIR} as series,
+        f"""(select {NETWORK}, hour, {HOURS_SQL} as hours, {PAIR} as options,
         {USERS}, seconds, changes,
         exp(least(bin, floor(10 * ln({MAX_DRAWN_RTO_S})) - 1) / 10) as low
     from rto_by_options where {NUMBERS.where} and measure = 'rto' and not backed_off)""",
@@ -26,7 +26,7 @@ RTO_DISTRIBUTION = Dataset(
         "(exp(0.1) - 1) * low",
         "rto",
     ),
-    [share_of_series("seconds", "share of connections' time", "changes")],
+    [share_of_series("seconds", "share of connections' time", "changes", ["options"])],
     "RTO values of connections with known TCP options",
 )
 
@@ -36,6 +36,7 @@ def _rto_chart(hours: str) -> Chart:
         f"RTO by TCP options, {hours}, of one network", RTO_DISTRIBUTION,
         "rto_below", "RTO [s]", "Cumulative share of time",
         where=f"hours = '{hours}'", x_max=MAX_DRAWN_RTO_S,
+        by=["options"],
     )  # fmt: skip
     return replace(chart, one_network=True)
 

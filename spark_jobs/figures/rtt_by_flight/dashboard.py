@@ -12,7 +12,7 @@ RTT_BY_FLIGHT = rows_dataset(NUMBERS, "rtt_by_flight_rows", "RTT samples")
 def _flight_chart(quantity: str, metric: str) -> Chart:
     return bars(
         f"{quantity} on the access side by bytes in flight", RTT_BY_FLIGHT, "flight", metric,
-        "series", x_title="Bytes in flight, lower edge [B]", long_labels=True,
+        x_title="Bytes in flight, lower edge [B]", long_labels=True,
     )  # fmt: skip
 
 

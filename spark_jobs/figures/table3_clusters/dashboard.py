@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from spark_jobs.figures.charts import bars, table
 from spark_jobs.figures.dashboard_parts import Chart, Dataset, Metric, Text, enough_data, label_sql
-from spark_jobs.figures.dashboard_sql import FLOWS, KEYS, SERIES, USER_GROUPS, USERS
+from spark_jobs.figures.dashboard_sql import FLOWS, KEY_NAMES, KEYS, USER_GROUPS, USERS
 from spark_jobs.figures.format import TOO_FEW
 from spark_jobs.figures.names import HOURS_SQL
 from spark_jobs.figures.numbers import DAY_FILTERS_MARK, FILTERS_MARK
@@ -59,8 +59,8 @@ def _clusters(figure: OptionFigure) -> str:
     return f"""
 select *, cluster || ', ' || hours || ' (n = ' || {counts} || ')' as cluster_flows
 from (
-    select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, '{option}' as option,
-        "{option}" as value, unnest([{others}, 'overall']) as cluster
+    select {KEY_NAMES}, user_group, {USERS}, flows, goodput_sum, goodput_squares,
+        '{option}' as option, "{option}" as value, unnest([{others}, 'overall']) as cluster
     from named where "{option}" is not null
 ) window of_cluster as (partition by cluster, hours)"""
 
@@ -77,7 +77,7 @@ select *, list_position({VALUES}, value) as place
 from (
 {" union all ".join(map(_clusters, OPTION_FIGURES))}
 union all
-select {SERIES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, 'overall', 'overall',
+select {KEY_NAMES}, user_group, {USERS}, flows, goodput_sum, goodput_squares, 'overall', 'overall',
     'overall', 'overall'
 from named
 )
@@ -127,7 +127,7 @@ ROWS = [
     ],
     [
         bars("Table III. Goodput by TCP options, by network", GOODPUT_BY_CLUSTER, "value",
-             "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
+             "goodput", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
              horizontal=True, height=80),
     ],
     *([_figure(figure)] for figure in OPTION_FIGURES),

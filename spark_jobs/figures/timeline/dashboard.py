@@ -24,6 +24,7 @@ CHARTS = [
         f"{shown.axis_title.removesuffix(' []')}, five minutes",
         VALUES,
         metric,
+        by="network",
         x="time",
         where=f"metric = '{metric}'",
         height=40,

@@ -57,7 +57,7 @@ with units(place, metric, is_count, scale) as (values {
     select network, date, country, access, slot, metric, 0, null, null, 0, null
     from days, units
 )
-select network, date, country, access, network as series, metric,
+select network, date, country, access, metric,
     make_timestamp(epoch_us(date) + 300000000 * slot) as time,
     case when any_value(is_count) = 1 or {enough_sql("sum(measured)", USER_COUNT)}
         then any_value(scale) * sum(numerator) / coalesce(sum(denominator), 1) end as value

@@ -160,15 +160,17 @@ def giscope(*arguments: object) -> Used:
 
 
 def slowest_query(views: Path) -> tuple[str, Used]:
-    """Which dataset of the dashboards takes the longest to give all its metrics, by network and
-    series, asked once before; and how long."""
+    """Which dataset of the dashboards takes the longest to give all its metrics, by series,
+    asked once before; and how long."""
     datasets = {chart.dataset.name: chart.dataset for chart in DASHBOARD.charts}
     used = {}
     with duckdb.connect(views, read_only=True) as connection:
         register(connection)
         for name, dataset in datasets.items():
             columns = connection.sql(dataset.sql).columns
-            keys = ", ".join(key for key in ("network", "series") if key in columns)
+            keys = ", ".join(
+                key for key in ("network", "hours", "options", "series") if key in columns
+            )
             metrics = ", ".join(metric.sql for metric in dataset.metrics)
             query = f"select {keys}, {metrics} from ({dataset.sql}) group by {keys}"
             connection.sql(query).fetchall()
