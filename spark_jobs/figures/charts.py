@@ -129,7 +129,7 @@ def big_number(title: str, dataset: Dataset, metric: str, *, where: str) -> Char
         "row_limit": MAX_ROWS,
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "big_number", form_data, height=24)
+    return Chart(title, dataset, "big_number", form_data, height=30)
 
 
 def heat_map(
@@ -263,6 +263,7 @@ def share_bars(
     y_title: str,
     *,
     where: str = "",
+    height: int = 50,
     width: int = 0,
 ) -> Chart:
     """Return a bar chart with one bar for each series, divided into shares by the column `part`.
@@ -277,7 +278,7 @@ def share_bars(
         **AXIS_TO_100_PERCENT,
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "echarts_timeseries_bar", form_data, width=width)
+    return Chart(title, dataset, "echarts_timeseries_bar", form_data, height, width)
 
 
 def histogram(

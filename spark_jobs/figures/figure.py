@@ -378,7 +378,12 @@ class Figure:
                     divided = replace(divided, measured=self.counted)
                     [of_bars] = divided.metrics
                 drawn = f"{self.title}: {title.lower()}"
-                found.append(charts.share_bars(drawn, divided, by or "part", of_bars.name, title))
+                height = 80 if self.by and not by else 50
+                found.append(
+                    charts.share_bars(
+                        drawn, divided, by or "part", of_bars.name, title, height=height
+                    )
+                )
             case Curves() as curves:
                 values = {key: listed for key, (_, listed) in self.by.items()}
                 found += curves.charts(self.title, self.numbers, f"{name}_curves", values)
@@ -386,7 +391,7 @@ class Figure:
                 found += [
                     charts.bars(
                         self._title_of(ratio), rows, bars.x, ratio,
-                        x_title=bars.x_title, horizontal=True,
+                        horizontal=True,
                     )
                     for ratio in bars.ratios
                 ]  # fmt: skip

@@ -232,9 +232,7 @@ comparisons. Intervals are {CONFIDENCE:.0%} confidence intervals; they allow for
 user being alike.
 
 The page compares the days of *Dates*, if any are selected. `giscope report --compare` compares any
-other two selections, such as the days before and after a change. The report (`report.html` in the
-warehouse's folder, made by `giscope report`) also shows the time slots in use, and the interval of
-every figure.
+other two selections, such as the days before and after a change.
 """
 BEFORE_TEXT = """
 **The last day** of each network (in UTC; of the selected *Dates*, if any), against the day before

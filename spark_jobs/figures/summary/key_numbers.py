@@ -29,6 +29,13 @@ KEY_NUMBERS: dict[str, tuple[str, Unit, str]] = {
     "goodput": ("Goodput [kbit/s]", KBITS, ",.3~r"),
 }
 """Title, unit and format of each number."""
+SHORT_TITLES = {
+    "connections": "Connections",
+    "rtt_access": "Access RTT [ms]",
+    "loss_access": "Access loss [%]",
+    "loss_internet": "Internet loss [%]",
+}
+"""Titles of charts that have no room for the whole ones."""
 COUNTS = ("users", "connections", "bytes")
 """Numbers that are sums. The others are means, and need enough samples."""
 TERMS_SQL = """
@@ -111,7 +118,10 @@ left join quantiles on quantiles.network = numbers.network and quantiles.metric 
 LAST_DAY = Dataset("key_numbers", LAST_DAY_SQL, [Metric("numbers", "count(*)", "numbers", ",d")])
 LAST_DAY_TITLE = "Key numbers of each network's last day"
 BIG_NUMBERS = [
-    big_number(title, BY_DAY, number, where=f"number = '{number}'")
+    replace(
+        big_number(SHORT_TITLES.get(number, title), BY_DAY, number, where=f"number = '{number}'"),
+        caption=f"{title}: the last day, and its difference from the day before.",
+    )
     for number, (title, _, _) in KEY_NUMBERS.items()
 ]
 ROWS = [

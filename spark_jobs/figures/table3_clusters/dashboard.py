@@ -113,7 +113,7 @@ def _figure(figure: OptionFigure) -> Chart:
 
 
 ROWS = [
-    [Text(EFFECTS_CAPTION, height=12)],
+    [Text(EFFECTS_CAPTION, height=16)],
     [
         table(f"{EFFECTS_TITLE}, with 95 % intervals", EFFECTS, ["access", "comparison"],
               [name for name in EFFECT_HEADINGS if name != "comparison"],
