@@ -194,4 +194,4 @@ def _visible_labels(labels: Any, hidden: tuple[str, ...]) -> Any:
 
 
 def _names_network(label: str, networks: tuple[str, ...]) -> bool:
-    return any(re.match(re.escape(name) + r"( |__|$)", label) for name in networks)
+    return any(re.match(re.escape(name) + r"(, |__|$)", label) for name in networks)

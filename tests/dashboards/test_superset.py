@@ -191,6 +191,16 @@ def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, colu
     assert connections_shown(page) == f"{chosen[0]['n']:,}"
 
 
+def test_a_click_on_a_value_filters_the_other_charts(server, page, opened):
+    page.goto("about:blank")
+    page.goto(f"{server.address}/superset/dashboard/giscope/")
+    page.locator("[data-test-chart-name^='Table I.'] td", has_text="bb-gprs").first.click()
+    chosen = server.sql(
+        "select sum(flows)::bigint as n from table1_summary where network = 'bb-gprs'"
+    )
+    page.locator(TOTALS, has_text=re.compile(f"^{chosen[0]['n']:,}$")).wait_for()
+
+
 def test_the_address_has_the_tab_and_the_filters(server, page, browser, opened):
     """A filter stays when another tab is opened; another user sees both by the address."""
     page.goto("about:blank")
