@@ -301,7 +301,7 @@ def test_a_role_of_a_country_sees_no_other_networks_names(reader):
         assert answer.status == 200, answer.text()
         assert "bb-gprs" not in answer.text(), path
         assert "cc-dialup" not in answer.text(), path
-    assert "aa-gprs off-peak" in reader.get(paths[2]).text()
+    assert "aa-gprs, off-peak" in reader.get(paths[2]).text()
     assert reader.get("/api/v1/dashboard/export/?q=!(1)").status == 403
 
 
