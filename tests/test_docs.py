@@ -148,12 +148,13 @@ def test_tutorial_works_word_for_word(tmp_path, hours_later):
     report = (tmp_path / "gi/W/report.html").read_text()
     assert (">mine all hours<" in report) == bool(hours_later)
     assert (">mine peak<" in report) != bool(hours_later)
-    *_, speed, limits, losses, retransmissions, stalls = printed.splitlines()
+    *_, speed, limits, losses, retransmissions, stalls, page = printed.splitlines()
+    assert Path(page).is_file()
     for sentence, word in (
         (speed, "kbit/s"),
         (limits, "access link"),
         (losses, "lost"),
-        (retransmissions, "sent"),
+        (retransmissions, "retransmitted"),
         (stalls, "stalled"),
     ):
         assert word in sentence
