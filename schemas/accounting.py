@@ -1,5 +1,6 @@
 """accounting: RADIUS messages about the addresses of subscribers."""
 
+from schemas.labels import LABELS
 from schemas.table import TIMESTAMP, Column, Table
 
 NAS = "nas"
@@ -71,5 +72,6 @@ ACCOUNTING = Table(
             "s",
             "RFC 2866, 5.7",
         ),
+        *LABELS,
     ),
 )

@@ -1,5 +1,6 @@
 """flows: one row for each TCP connection, with the results of the estimators."""
 
+from schemas.labels import LABELS
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LIMITS = {
@@ -602,6 +603,13 @@ FLOWS = Table(
             "data in flight. Only connections that start on the date count. Null if this one was "
             "never active",
             "connections",
+        ),
+        *LABELS,
+        Column(
+            "rat_changed",
+            "bool",
+            "whether the radio access technology at the end is another one. Null if one of them is "
+            "unknown",
         ),
     ),
     sorted_by=("start_ts", "flow_id"),

@@ -107,6 +107,8 @@ SKIP_REASONS = {
     "other_status": "RADIUS messages that neither begin nor end a lease",
     "no_lease": "RADIUS messages without a subscriber, or without an address or a prefix of at "
     "most 256 users",
+    "malformed_label": "kept as rows: attributes of RADIUS in another form than the standards'; "
+    "the label is null",
     "not_closed": "1 if a Zeek log has no #close; its rows are kept",
     "dropped_by_monitor": "packets that a live Zeek did not get: the buffer of its interface was "
     "full",

@@ -1,11 +1,12 @@
 """leases: the times for which subscribers had their addresses."""
 
+from schemas.labels import LABELS
 from schemas.table import TIMESTAMP, Column, Table
 
 LEASES = Table(
     name="leases",
-    row="the part of one lease, the time for which a subscriber had an address or prefix, that "
-    "lies within one UTC day",
+    row="the part of one lease, the time for which a subscriber had an address or prefix, and the "
+    "same labels, that lies within one UTC day",
     columns=(
         Column(
             "user_partition",
@@ -35,6 +36,7 @@ LEASES = Table(
             required=True,
         ),
         Column("end_ts", TIMESTAMP, "end of the lease, exclusive", required=True),
+        *LABELS,
     ),
     sorted_by=("user_partition", "address", "start_ts"),
 )

@@ -1,5 +1,6 @@
 """pages: bursts of connections of one user."""
 
+from schemas.labels import LABELS
 from schemas.table import TIMESTAMP, Column, Table
 
 PAGES = Table(
@@ -56,6 +57,7 @@ PAGES = Table(
             "known, or if Gi missed more than 1 % of a connection's data",
             source="INFOCOM IV",
         ),
+        *LABELS,
     ),
     sorted_by=("start_ts",),
 )

@@ -1,5 +1,6 @@
 """quic_flows: one row for each QUIC connection, with what can be known of it without keys."""
 
+from schemas.labels import LABELS
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 QUIC_SETUP_CLASSES = {
@@ -195,6 +196,7 @@ QUIC_FLOWS = Table(
             "stateless reset looks like data. Null: the packets end before that",
             source="RFC 9000, 10",
         ),
+        *LABELS,
     ),
     sorted_by=("start_ts",),
     statistics_columns=("start_ts",),

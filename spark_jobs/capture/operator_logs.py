@@ -26,6 +26,7 @@ from schemas.zeek import (
 )
 from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
+from spark_jobs.capture.labels import Area, Device, label_columns
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import ADDRESS_BITS, IDENTITY, SESSION, UserKeys
@@ -70,11 +71,16 @@ def read_operator_log(
     capture: str,
     partitions: int,
     keys: UserKeys,
+    area: Area = "none",
+    device: Device = "none",
 ) -> Iterator[pa.Table]:
-    """Yield the rows that a log adds to its table (see TABLE_BY_LOG)."""
+    """Yield the rows that a log adds to its table (see TABLE_BY_LOG).
+
+    area, device: see label_columns.
+    """
     table = TABLE_BY_LOG[log.path]
     make_rows = _ROW_MAKERS[log.path]
-    users = _UserNames(AddressNumbers(prefixes), partitions, keys)
+    users = _UserNames(AddressNumbers(prefixes), partitions, keys, area, device)
     for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
             rows = _to_rows(parsed, log, users.addresses)
@@ -125,11 +131,13 @@ def _to_table(columns: Columns, table: Table) -> pa.Table:
 
 @dataclass
 class _UserNames:
-    """Names of the users and servers with these addresses."""
+    """Names of the users and servers with these addresses, and what is kept of their labels."""
 
     addresses: AddressNumbers
     partitions: int
     keys: UserKeys
+    area: Area
+    device: Device
 
     def addresses_within(self, prefix: str) -> list[int]:
         """Return the number of an address of each user within a prefix of IPv6.
@@ -297,6 +305,7 @@ def _accounting_rows(
         },
         "subscriber": users.identities(leases["subscriber"], leases["ts"]),
         "session_time": leases["session_time"],
+        **label_columns(leases, users.area, users.device, stats),
     }
 
 

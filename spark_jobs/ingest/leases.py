@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
+from schemas.labels import LABELS
 from spark_jobs.base.errors import withhold
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import Failure, run_tasks
@@ -17,14 +18,27 @@ from spark_jobs.ingest.exclusions import load_exclusions
 from spark_jobs.settings.networks import Network
 from spark_jobs.users.periods import NamesOfDay
 from spark_jobs.warehouse.facts import MadeFacts
-from spark_jobs.warehouse.files import Written
+from spark_jobs.warehouse.files import Written, has_columns_of
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.steps import Step
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit, fingerprint
 from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
-SQL = Path(__file__).with_name("leases.sql")
+LABEL_NAMES = [column.name for column in LABELS]
+SQL = (
+    Path(__file__)
+    .with_name("leases.sql")
+    .read_text()
+    .format(
+        labels=", ".join(LABEL_NAMES),
+        last_labels=",\n        ".join(
+            f"coalesce(last_value({name} ignore nulls) over until_now, "
+            f"first_value({name} ignore nulls) over from_now) as {name}"
+            for name in LABEL_NAMES
+        ),
+    )
+)
 DAYS_AROUND = 3
 """Number of days before and after a day whose accounting messages may be about its leases."""
 MAX_SILENCE = timedelta(days=1)
@@ -59,9 +73,8 @@ def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
             task = _LeasesTask(staging, exclusions)
             run_tasks(task, [items[unit] for unit in stale], "leases", publish)
 
-    sql = SQL.read_text()
     inputs = {
-        unit: fingerprint(sql, [path.name for path in paths]) for unit, (_, paths) in items.items()
+        unit: fingerprint(SQL, [path.name for path in paths]) for unit, (_, paths) in items.items()
     }
     Step(inputs, make).bring_up_to_date(warehouse)
 
@@ -116,7 +129,7 @@ def _day_leases(paths: list[Path], names: NamesOfDay) -> pa.Table:
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         register_object_store(connection, *paths)
-        if all(map(names.apply_to, paths)):
+        if all(names.apply_to(path) and has_columns_of(ACCOUNTING, path) for path in paths):
             connection.read_parquet(duckdb_paths(paths)).create_view("messages")
         else:
             connection.register("messages", names.rows(ACCOUNTING, paths))
@@ -125,5 +138,5 @@ def _day_leases(paths: list[Path], names: NamesOfDay) -> pa.Table:
             "next_midnight": midnight + timedelta(days=1),
             "silence": MAX_SILENCE // timedelta(microseconds=1),
         }
-        found = connection.sql(SQL.read_text(), params=settings)
+        found = connection.sql(SQL, params=settings)
         return found.to_arrow_table().cast(LEASES.arrow)

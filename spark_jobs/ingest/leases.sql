@@ -11,6 +11,9 @@
 -- A bearer is what has one access link: the sessions of a subscriber at one access server that share an
 -- address, a 3GPP-Charging-Id or an Acct-Multi-Session-Id. If a subscriber has several bearers in
 -- these days, each is a link of its own, named after the subscriber and one of its sessions.
+--
+-- A message that names other labels than those before it in its session cuts the session's leases. A
+-- label that a message does not name stays; the first that is named holds from the session's begin.
 with lease_messages as (
     select * from messages
     where status <> 'accepted'
@@ -82,15 +85,45 @@ links as (
     window of_subscriber as (partition by subscriber)
 ),
 leases as (
-    select user_partition, address, subscriber,
+    select user_partition, address, subscriber, nas, session,
         if(several, subscriber || '/' || bearer, subscriber) as link, start_ts,
         least(end_ts, lead(start_ts) over (
             partition by address order by start_ts, last_message_ts, subscriber, nas, session
         )) as end_ts
     from links
+),
+known as (
+    select nas, session, subscriber, ts,
+        {last_labels}
+    from named_messages
+    window until_now as (
+        partition by nas, session, subscriber order by ts rows unbounded preceding
+    ),
+    from_now as (
+        partition by nas, session, subscriber
+        order by ts rows between current row and unbounded following
+    )
+),
+changes as (
+    select *, lead(ts) over of_session as until_ts, row_number() over of_session = 1 as is_first
+    from (
+        select * from known
+        qualify ({labels}) is distinct from lag(({labels})) over (
+            partition by nas, session, subscriber order by ts
+        ) or row_number() over (partition by nas, session, subscriber order by ts) = 1
+    )
+    window of_session as (partition by nas, session, subscriber order by ts)
+),
+pieces as (
+    select leases.* replace (
+        if(is_first, start_ts, greatest(start_ts, ts)) as start_ts,
+        least(end_ts, coalesce(until_ts, end_ts)) as end_ts
+    ), {labels}
+    from leases join changes using (nas, session, subscriber)
 )
 select user_partition, address, subscriber, link,
-    greatest(start_ts, $midnight) as start_ts, least(end_ts, $next_midnight) as end_ts
-from leases
+    greatest(start_ts, $midnight) as start_ts, least(end_ts, $next_midnight) as end_ts,
+    {labels}
+from pieces
 where start_ts < $next_midnight and end_ts > $midnight and start_ts < end_ts
 order by user_partition, address, start_ts

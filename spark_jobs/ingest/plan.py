@@ -52,6 +52,8 @@ def inputs_hash(file: CaptureFile, front_end: FrontEnd) -> str:
     )
     if front_end == FrontEnd.AUTO:
         front_end = FrontEnd.ZEEK_LOG if has_log_name(path) else FrontEnd.BUILTIN
+    if front_end == FrontEnd.ZEEK_LOG:
+        settings += f" {network.area} {network.device}"
     return fingerprint(FORMAT, str(front_end), status.st_size, status.st_mtime_ns, settings)
 
 

@@ -107,7 +107,9 @@ def _table_and_pieces(
     if log and log is not PACKET_LOG:
         from spark_jobs.capture.operator_logs import TABLE_BY_LOG, read_operator_log
 
-        rows = read_operator_log(path, log, prefixes, stats, capture, partitions, keys)
+        rows = read_operator_log(
+            path, log, prefixes, stats, capture, partitions, keys, network.area, network.device
+        )
         return TABLE_BY_LOG[log.path], cut_log_rows(rows, stats)
     runs = READERS[front_end](path, prefixes, stats)
     if network.vlans:

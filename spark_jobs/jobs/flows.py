@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spark_jobs.tables.day_tables import Made
     from spark_jobs.warehouse.staging import Staging
 
-FORMAT = 5
+FORMAT = 6
 """Version of this job's results.
 
 Raise it if the same packets would give other rows, or other facts of the unit.

@@ -299,6 +299,10 @@ class Network(BaseModel):
     """Nominal rate of one time slot (bit/s at the IP layer)."""
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Number of user partitions of a day; each is read by one task of the flows job."""
+    area: Literal["none", "area", "cell"] = "none"
+    """Detail of users' places that is stored, if RADIUS gives them (see schemas/labels.py)."""
+    device: Literal["none", "model"] = "none"
+    """Detail of users' devices that is stored: the model is the type allocation code."""
     min_users: Annotated[int, Field(ge=0, le=MAX_MIN_USERS)] = 0
     """Minimum number of users of a group in the marts (see figures/suppressed_groups)."""
     retention: Retention = Retention()

@@ -118,13 +118,13 @@ class WorkItem:
             of_partitions = [("user_partition", "in", self.partitions)]
             return with_homes(self.names.rows(LEASES, self.leases, of_partitions))
         leases = with_homes(self.names.rows(LEASES, self.leases))
-        return leases.filter(_is_in(self.partitions, "user_partition", "home"))
+        return leases.filter(_is_in(self.partitions, "user_partition", "home_partition"))
 
     def day_log(self, leases: pa.Table) -> pa.Table:
         """Return the rows of application_log that may be about the packets, given the leases."""
         wanted: list[list[Any]] = [[("user_partition", "in", self.partitions)]]
         if self.moved is not None:
-            moved = leases.filter(pc.field("home") >= 0)
+            moved = leases.filter(pc.field("home_partition") >= 0)
             by = "user" if all(map(self.names.apply_to, self.application_log)) else "user_partition"
             column = moved["address" if by == "user" else by]
             wanted.append([(by, "in", column.unique().to_pylist())])
@@ -191,7 +191,7 @@ def has_moves(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Return whether some of the day's links have addresses in several user partitions."""
     leases = _files_around(warehouse, LEASES, network.name, day)
     rows = NamesOfDay.of(network, day).rows(LEASES, leases)
-    return bool((with_homes(rows)["home"].to_numpy() >= 0).any())
+    return bool((with_homes(rows)["home_partition"].to_numpy() >= 0).any())
 
 
 def move_tasks(

@@ -98,7 +98,9 @@ def read_partition(item: WorkItem) -> UserPartition | None:
         if not len(packets.ts):
             return None
         day_span = midnight, next_midnight
-        partition = UserPartition(packets, found, item.settings, day_span, log, quic, item.cut)
+        partition = UserPartition(
+            packets, found, item.settings, day_span, log, quic, item.cut, leases
+        )
         if end_us >= data_end_us or not partition.users_after(end_us):
             return partition
         end_us = next_midnight + 2 * (end_us - next_midnight)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import FLOWS
 from schemas.arrow_types import ARROW_TIMESTAMP
@@ -56,6 +57,7 @@ def rows(partition: UserPartition) -> pa.Table:
         | _transfer(partition)
         | _losses(partition)
         | _sending(partition)
+        | _labels(partition)
     )
     return table_of(FLOWS, columns).filter(pa.array(partition.connections.starts_in_window))
 
@@ -72,6 +74,13 @@ def _identity(partition: UserPartition) -> Columns:
         "start_ts": pa.array(connections.start_ts).cast(ARROW_TIMESTAMP),
         "end_ts": pa.array(connections.end_ts).cast(ARROW_TIMESTAMP),
     }
+
+
+def _labels(partition: UserPartition) -> Columns:
+    connections = partition.connections
+    labels = partition.labels.at(connections.user, connections.start_ts)
+    rat_at_end = partition.labels.at(connections.user, connections.end_ts)["rat"]
+    return labels | {"rat_changed": pc.not_equal(labels["rat"], rat_at_end)}
 
 
 def _volumes_and_options(partition: UserPartition) -> Columns:

@@ -31,5 +31,6 @@ def rows(partition: UserPartition) -> pa.Table:
             "rate_share": measured(
                 rate / rates_at(partition.links, bursts["user"], bursts["start"])
             ),
+            **partition.labels.at(bursts["user"], bursts["start"]),
         },
     )

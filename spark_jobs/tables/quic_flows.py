@@ -67,6 +67,7 @@ def rows(partition: UserPartition) -> pa.Table:
         f"spin_rtt_{name}": measured(spins[name])
         for name in ("min", "median", "p95", "access_median", "internet_median")
     }
+    columns |= partition.labels.at(found["user"], found["start"])
     begin, end = partition.span
     mine = (found["start"] >= begin) & (found["start"] < end)
     return table_of(QUIC_FLOWS, columns).filter(pa.array(mine))

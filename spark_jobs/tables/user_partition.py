@@ -62,6 +62,7 @@ from spark_jobs.tables.log_matching import matched_sessions
 from spark_jobs.tables.quic_connections import QuicConnections
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.tables.settings import Settings
+from spark_jobs.users.labels import NO_LEASES, LinkLabels
 from spark_jobs.users.packets import Names
 
 NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe", "reports_marks")
@@ -78,6 +79,7 @@ class UserPartition:
     application_log: rows of that table that may be about the connections.
     quic: the packets of QUIC's; None: there are none.
     cut: link, ports and server of connections that begin again where the span begins.
+    leases: rows of that table, with the links' labels.
 
     Shapes of arrays: [C] has one element a connection, [U] one a user.
     """
@@ -91,10 +93,12 @@ class UserPartition:
         application_log: pa.Table | None = None,
         quic: QuicPackets | None = None,
         cut: Collection[tuple[str, int, str, int]] = (),
+        leases: pa.Table = NO_LEASES,
     ):
         """Assign the packets to connections and make their segments."""
         self.quic = QuicConnections(no_quic(len(names.users)) if quic is None else quic)
         self.names, self.settings, self.span = names, settings, span
+        self.labels = LinkLabels(leases, names.links)
         self.application_log = application_log
         connection, count, out_of_window = assign_connections(packets)
         if cut:

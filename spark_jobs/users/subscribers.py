@@ -52,7 +52,7 @@ def find_links(codes: np.ndarray, ts: np.ndarray, addresses: list[str], leases: 
     address = np.array([code_of[text] for text in leases["address"].to_pylist()], np.int64)
     order = np.argsort(address, kind="stable")
     address, link, begin, end = address[order], link[order], begin[order], end[order]
-    home = leases["home"].to_numpy()[order]
+    home = leases["home_partition"].to_numpy()[order]
     origin = min(begin.min(), ts.min())
     span = max(begin.max(), ts.max()) - origin + 1
     latest = (
@@ -75,10 +75,10 @@ def find_links(codes: np.ndarray, ts: np.ndarray, addresses: list[str], leases: 
 
 
 def with_homes(leases: pa.Table) -> pa.Table:
-    """Return leases of adjacent days with the column `home`, and a link's name the same on each.
+    """Return leases of adjacent days with the column `home_partition`; a link keeps its name.
 
-    home: the user partition of the link's first address by name; -1 if the lease's own address is
-        in it.
+    home_partition: the user partition of the link's first address by name; -1 if the lease's own
+        address is in it.
     """
     leases = leases.sort_by([("address", "ascending"), ("start_ts", "ascending")])
     starts, ends = (leases[name].cast(pa.int64()).to_numpy() for name in ("start_ts", "end_ts"))
@@ -97,7 +97,7 @@ def with_homes(leases: pa.Table) -> pa.Table:
     home = partition[first][place]
     texts = names.dictionary.take(pa.array(link))
     leases = leases.set_column(leases.column_names.index("link"), "link", texts)
-    return leases.append_column("home", pa.array(np.where(home == partition, -1, home)))
+    return leases.append_column("home_partition", pa.array(np.where(home == partition, -1, home)))
 
 
 def lease_spans(rows: pa.Table) -> tuple[pa.Table, np.ndarray, np.ndarray]:

@@ -356,3 +356,84 @@ def test_only_addresses_and_pseudonyms_have_a_vlan(key):
     assert without_vlan(key) == key.split("@")[0]
     assert without_vlan("bob@a.example") == "bob@a.example"
     assert without_vlan("anna@7") == "anna@7"
+
+
+def labels(warehouse, network, *columns: str) -> list[tuple]:
+    """Return these labels of the connections, by start."""
+    flows(warehouse, network)
+    return ask(warehouse, f"select {', '.join(columns)} from flows order by start_ts").fetchall()
+
+
+TAI_AND_ECGI = "8262f2201a2b62f22000abcdef"
+OF_SESSION = {
+    "apn": "internet.mnc002.mcc262.gprs", "rat": "06", "area": TAI_AND_ECGI, "device": "35209900",
+    "home": "26202", "visited": "310410", "qci": "08-4D09000003E8000007D0",
+}  # fmt: skip
+
+
+def test_a_connection_has_the_labels_of_its_start(warehouse, network):
+    """An update names another radio; what it does not name stays. After the stop there are none."""
+    put(
+        warehouse,
+        network,
+        message(NOON - HOUR, START, "a", **OF_SESSION),
+        message(NOON + 10, UPDATE, "a", rat="0a"),
+        message(NOON + HOUR, STOP, "a"),
+    )
+    put_packets(
+        warehouse, network, *handshake(IPV4, 0), *handshake(IPV4, 20, isn=10_000),
+        *handshake(IPV4, 2 * HOUR, isn=20_000),
+    )  # fmt: skip
+    found = labels(warehouse, network, "apn", "rat", "home", "visited", "qci", "rat_changed")
+    assert found == [
+        ("internet", "EUTRAN", "262-02", "310-410", 9, False),
+        ("internet", "NR", "262-02", "310-410", 9, False),
+        (None, None, None, None, None, None),
+    ]
+
+
+def test_a_connection_may_outlive_its_radio(warehouse, network):
+    put(
+        warehouse,
+        network,
+        message(NOON - HOUR, START, "a", rat="06"),
+        message(NOON + 5, UPDATE, "a", rat="01"),
+    )
+    last = handshake(IPV4, 10)[-1]
+    put_packets(warehouse, network, *handshake(IPV4, 0), last)
+    assert labels(warehouse, network, "rat", "rat_changed") == [("EUTRAN", True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, (None, None)),
+        ({"area": "area", "device": "model"}, ("TAI 262-02 1a2b", "35209900")),
+        ({"area": "cell"}, ("ECGI 262-02 00abcdef", None)),
+    ],
+)
+def test_places_and_devices_are_stored_as_the_networks_file_says(
+    warehouse, network, options, found
+):
+    network = network.model_copy(update=options)
+    put(warehouse, network, message(NOON - HOUR, START, "a", **OF_SESSION))
+    put_packets(warehouse, network, *handshake(IPV4, 0))
+    assert labels(warehouse, network, "area", "device") == [found]
+
+
+def test_a_change_of_the_settings_reads_the_log_again(warehouse, network):
+    put(warehouse, network, message(NOON - HOUR, START, "a", **OF_SESSION))
+    put_packets(warehouse, network, *handshake(IPV4, 0))
+    assert labels(warehouse, network, "area") == [(None,)]
+    network = network.model_copy(update={"area": "area"})
+    put(warehouse, network, message(NOON - HOUR, START, "a", **OF_SESSION))
+    assert labels(warehouse, network, "area") == [("TAI 262-02 1a2b",)]
+
+
+def test_both_families_have_the_labels_of_their_bearer(warehouse, network):
+    put(
+        warehouse, network,
+        message(NOON - HOUR, START, "a", address=IPV4, prefixes=PREFIX, rat="0a"),
+    )  # fmt: skip
+    put_packets(warehouse, network, *handshake(IPV4, 0), *handshake(IPV6[0], 1))
+    assert labels(warehouse, network, "rat") == [("NR",), ("NR",)]

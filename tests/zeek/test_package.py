@@ -182,12 +182,42 @@ def test_accounting_script_logs_prefixes_and_what_joins_sessions(tmp_path):
     ]
     lines = accounting_log(tmp_path, timed(messages)).read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    assert [(row[4], row[5], *row[9:]) for row in rows] == [
+    assert [(row[4], row[5], *row[9:11]) for row in rows] == [
         ("10.64.0.1", "2001:db8:64:1::/64", "258", "-"),
         ("-", "2001:db8:64:1::/64,2001:db8:64:10::/60,2001:db8:64:100::/56", "-", "m1"),
         ("-", "-", "-", "-"),
         ("-", "2001:db8:64:1::/64", "-", "-"),
     ]
+
+
+@pytest.mark.usefixtures("zeek")
+def test_accounting_script_logs_labels(tmp_path):
+    """Of a request in one attribute or several, and of the request of an accepted authentication.
+    The serial number of a device is not logged."""
+    location = bytes.fromhex("8262f2201a2b62f22000abcdef")
+    of_3gpp = [
+        attribute(kind, value)
+        for kind, value in (
+            (5, b"08-4D09"), (8, b"26202"), (18, b"310410"), (20, b"3520990012345601"),
+            (21, b"\x06"), (22, location),
+        )
+    ]  # fmt: skip
+    together = attribute(VENDOR, b"\0\0\x28\xaf" + b"".join(of_3gpp))
+    apart = [attribute(VENDOR, b"\0\0\x28\xaf" + one) for one in of_3gpp]
+    apn, name = attribute(30, b"internet"), attribute(NAME, b"anna")
+    here, start = attribute(ADDRESS, bytes([10, 64, 0, 1])), attribute(STATUS, bytes([0, 0, 0, 1]))
+    messages = [
+        radius(ACCOUNTING, 1, start, name, here, apn, together),
+        radius(ACCOUNTING, 2, start, name, here, apn, *apart),
+        radius(REQUEST, 3, name, apn, *apart),
+        radius(ACCEPT, 3, here),
+        radius(ACCOUNTING, 4, start, name, here),
+    ]
+    log = accounting_log(tmp_path, timed(messages)).read_text()
+    rows = [line.split("\t")[11:] for line in log.splitlines() if not line.startswith("#")]
+    found = ["internet", "06", location.hex(), "35209900", "26202", "310410", "08-4D09"]
+    assert rows == [found, found, found, ["-"] * 7]
+    assert "12345601" not in log
 
 
 @pytest.mark.usefixtures("zeek")

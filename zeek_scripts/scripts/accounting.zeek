@@ -29,6 +29,7 @@ const accepted = 0;
 const user_name = 1;
 const framed_ip_address = 8;
 const vendor_specific = 26;
+const called_station_id = 30;
 const calling_station_id = 31;
 const acct_status_type = 40;
 const acct_delay_time = 41;
@@ -40,10 +41,16 @@ const acct_multi_session_id = 50;
 const framed_ipv6_prefix = 97;
 const delegated_ipv6_prefix = 123;
 
-# 3GPP TS 29.061, 16.4.7: vendor 10415, 3GPP-IMSI and 3GPP-Charging-Id.
+# 3GPP TS 29.061, 16.4.7: vendor 10415, and its attributes that are read.
 const vendor_3gpp = "\x00\x00\x28\xaf";
 const imsi = 1;
 const charging_id = 2;
+const negotiated_qos_profile = 5;
+const imsi_mcc_mnc = 8;
+const sgsn_mcc_mnc = 18;
+const imeisv = 20;
+const rat_type = 21;
+const user_location_info = 22;
 
 # Attributes of requests without an answer yet, by client, port, server and the message's identifier.
 global pending_requests: table[addr, port, addr, count] of RADIUS::Attributes &create_expire=1min;
@@ -148,6 +155,38 @@ function add_addresses(row: Accounting, attributes: RADIUS::Attributes)
 		row$prefixes = prefixes;
 	}
 
+# Adds what a message says of the user besides the address. The first eight digits of a device's
+# number are its model; the others are not logged.
+function add_labels(row: Accounting, attributes: RADIUS::Attributes)
+	{
+	if ( called_station_id in attributes )
+		row$apn = attributes[called_station_id][0];
+
+	local value = attribute_of_3gpp(attributes, rat_type);
+	if ( value != "" )
+		row$rat = bytestring_to_hexstr(value);
+
+	value = attribute_of_3gpp(attributes, user_location_info);
+	if ( value != "" )
+		row$area = bytestring_to_hexstr(value);
+
+	value = attribute_of_3gpp(attributes, imeisv);
+	if ( value != "" )
+		row$device = sub_bytes(value, 1, 8);
+
+	value = attribute_of_3gpp(attributes, imsi_mcc_mnc);
+	if ( value != "" )
+		row$home = value;
+
+	value = attribute_of_3gpp(attributes, sgsn_mcc_mnc);
+	if ( value != "" )
+		row$visited = value;
+
+	value = attribute_of_3gpp(attributes, negotiated_qos_profile);
+	if ( value != "" )
+		row$qci = value;
+	}
+
 # Logs an Access-Accept that grants an address, with the subscriber of the request.
 function log_accept(c: connection, result: RADIUS::Message)
 	{
@@ -168,6 +207,7 @@ function log_accept(c: connection, result: RADIUS::Message)
 	if ( subscriber != "" )
 		row$subscriber = subscriber;
 
+	add_labels(row, request);
 	Log::write(ACCOUNTING_LOG, row);
 	}
 
@@ -213,5 +253,6 @@ event radius_message(c: connection, result: RADIUS::Message)
 	if ( subscriber != "" )
 		row$subscriber = subscriber;
 
+	add_labels(row, attributes);
 	Log::write(ACCOUNTING_LOG, row);
 	}

@@ -92,6 +92,20 @@ export {
 		charging: string &log &optional;
 		## Acct-Multi-Session-Id
 		multi_session: string &log &optional;
+		## Called-Station-Id
+		apn: string &log &optional;
+		## 3GPP-RAT-Type, as hexadecimal digits
+		rat: string &log &optional;
+		## 3GPP-User-Location-Info, as hexadecimal digits
+		area: string &log &optional;
+		## the first eight digits of 3GPP-IMEISV
+		device: string &log &optional;
+		## 3GPP-IMSI-MCC-MNC
+		home: string &log &optional;
+		## 3GPP-SGSN-MCC-MNC
+		visited: string &log &optional;
+		## 3GPP-GPRS-Negotiated-QoS-Profile
+		qci: string &log &optional;
 	};
 
 	type Monitor: record {
