@@ -345,7 +345,7 @@ FAILURES = {
     "hang": (
         "time.sleep(600)", {"GISCOPE_TASK_MINUTES": "0.3"}, "flows failed: AirflowTaskTimeout"
     ),
-    "late": ("time.sleep(60)", {}, "is not done: not begun"),
+    "late": ("time.sleep(60)", {}, "is not done"),
 }  # fmt: skip
 """What `giscope flows` does when it begins, Airflow's settings, and what the alert says."""
 
