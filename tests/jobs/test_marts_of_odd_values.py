@@ -83,6 +83,7 @@ ODD_FLOWS = (
 QUIC = {
     "user_port": 1, "server": "192.0.2.1", "server_port": 443, "directions_seen": "both",
     "bursts": 1, "active": 0.0, "migrations": 0,
+    "packets_up": 0, "packets_down": 0, "ip_bytes_up": 0, "ip_bytes_down": 0,
 }  # fmt: skip
 
 
@@ -136,7 +137,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
                 "user": user,
                 "link": user,
                 "begin_seen": n % 3 > 0,
-                "ip_bytes_down": (None, 0, 1 << n)[n % 3],
+                "ip_bytes_down": (0, 1, 1 << n)[n % 3],
             }
             | {"setup_class": (None, "optimal")[n % 2], "setup_delay": (None, 0.0, 2.0**n)[n % 3]}
             | {"spin": (None, "spins", "constant")[n % 3], "spin_rtt_median": (None, 0.1)[n % 2]}
