@@ -58,3 +58,4 @@ LABELS = (
     ),
 )
 """Columns of the labels that RADIUS gives; null if it does not, or not in a form that is known."""
+LABEL_NAMES = [column.name for column in LABELS]

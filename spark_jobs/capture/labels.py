@@ -3,18 +3,15 @@
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from schemas.arrow_types import ARROW_TYPES
 from schemas.labels import LABELS, RATS
 from spark_jobs.capture.reader import ReadStats
+from spark_jobs.settings.networks import Area, Device
 
-Area = Literal["none", "area", "cell"]
-"""Detail of users' places that is stored: none; location, routing or tracking area; cell."""
-Device = Literal["none", "model"]
-"""Detail of devices that is stored."""
 MALFORMED = "malformed_label"
 """Reason in ingest_log.skipped of values that are no labels."""
 OPERATOR_SUFFIX = re.compile(r"\.mnc\d{3}\.mcc\d{3}\.gprs$")
@@ -60,21 +57,16 @@ def label_columns(
             columns[name] = pa.nulls(len(rows), kind)
             continue
         encoded = rows[name].cast(pa.string()).dictionary_encode()
-        parsed = [_parsed(parsers[name], text) for text in encoded.dictionary.to_pylist()]
-        values = pa.array([None if value is MALFORMED else value for value in parsed], kind)
-        columns[name] = values.take(encoded.indices)
-        wrong = pa.array([value is MALFORMED for value in parsed]).take(encoded.indices)
-        if count := wrong.true_count:
-            stats.skipped[MALFORMED] += count
+        counts = np.bincount(encoded.indices.drop_null(), minlength=len(encoded.dictionary))
+        values: list[str | int | None] = []
+        for text, count in zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True):
+            try:
+                values.append(parsers[name](text))
+            except (ValueError, KeyError):
+                values.append(None)
+                stats.skipped[MALFORMED] += count
+        columns[name] = pa.array(values, kind).take(encoded.indices)
     return columns
-
-
-def _parsed(parse: Parse, text: str) -> str | int | None:
-    """Return a label, None if the value has none, or MALFORMED."""
-    try:
-        return parse(text)
-    except (ValueError, KeyError):
-        return MALFORMED
 
 
 def _matched(pattern: str, text: str) -> str:

@@ -26,7 +26,7 @@ from schemas.zeek import (
 )
 from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
-from spark_jobs.capture.labels import Area, Device, label_columns
+from spark_jobs.capture.labels import label_columns
 from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import ADDRESS_BITS, IDENTITY, SESSION, UserKeys
@@ -37,6 +37,7 @@ from spark_jobs.capture.zeek_lines import (
     skip_rows,
     to_microseconds,
 )
+from spark_jobs.settings.networks import Area, Device
 
 TABLE_BY_LOG: dict[str, Table] = {
     CONN_LOG.path: APPLICATION_LOG,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
-from schemas.labels import LABELS
+from schemas.labels import LABEL_NAMES
 from spark_jobs.base.errors import withhold
 from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import Failure, run_tasks
@@ -25,7 +25,6 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.units import Unit, fingerprint
 from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
-LABEL_NAMES = [column.name for column in LABELS]
 SQL = (
     Path(__file__)
     .with_name("leases.sql")

@@ -119,6 +119,10 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Seconds = Annotated[float, Field(ge=1e-6, le=3600)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
+Area = Literal["none", "area", "cell"]
+"""Detail of users' places that is stored: none; location, routing or tracking area; cell."""
+Device = Literal["none", "model"]
+"""Detail of users' devices that is stored: none; the model, that is, the type allocation code."""
 BUSIEST = "busiest"
 """Value of peak_hours in the file: the traffic of earlier days decides the hours of a day."""
 
@@ -299,10 +303,8 @@ class Network(BaseModel):
     """Nominal rate of one time slot (bit/s at the IP layer)."""
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Number of user partitions of a day; each is read by one task of the flows job."""
-    area: Literal["none", "area", "cell"] = "none"
-    """Detail of users' places that is stored, if RADIUS gives them (see schemas/labels.py)."""
-    device: Literal["none", "model"] = "none"
-    """Detail of users' devices that is stored: the model is the type allocation code."""
+    area: Area = "none"
+    device: Device = "none"
     min_users: Annotated[int, Field(ge=0, le=MAX_MIN_USERS)] = 0
     """Minimum number of users of a group in the marts (see figures/suppressed_groups)."""
     retention: Retention = Retention()

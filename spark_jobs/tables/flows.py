@@ -79,8 +79,8 @@ def _identity(partition: UserPartition) -> Columns:
 def _labels(partition: UserPartition) -> Columns:
     connections = partition.connections
     labels = partition.labels.at(connections.user, connections.start_ts)
-    rat_at_end = partition.labels.at(connections.user, connections.end_ts)["rat"]
-    return labels | {"rat_changed": pc.not_equal(labels["rat"], rat_at_end)}
+    at_end = partition.labels.at(connections.user, connections.end_ts, ["rat"])
+    return labels | {"rat_changed": pc.not_equal(labels["rat"], at_end["rat"])}
 
 
 def _volumes_and_options(partition: UserPartition) -> Columns:

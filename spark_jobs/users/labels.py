@@ -1,5 +1,6 @@
 """Labels of access links at some times: those of the leases then (see schemas/labels.py)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import LEASES
-from schemas.labels import LABELS
+from schemas.labels import LABEL_NAMES
 from spark_jobs.users.subscribers import lease_spans
 
 NO_LEASES = LEASES.arrow.empty_table()
@@ -24,14 +25,16 @@ class LinkLabels:
     leases: pa.Table
     links: list[str]
 
-    def at(self, link: np.ndarray, ts: np.ndarray) -> dict[str, pa.Array]:
-        """Return the columns of LABELS of links, as indices into `links`, at times (int64, µs).
+    def at(
+        self, link: np.ndarray, ts: np.ndarray, names: Sequence[str] = LABEL_NAMES
+    ) -> dict[str, pa.Array]:
+        """Return some columns of LABELS of links, as indices into `links`, at times (int64, µs).
 
         They are null without a lease then. Of several, the lease that began last counts.
         """
         rows, codes, begin, end = self._spans
         if not len(rows):
-            return {column.name: pa.nulls(len(link), rows[column.name].type) for column in LABELS}
+            return {name: pa.nulls(len(link), rows[name].type) for name in names}
         ts = np.asarray(ts, np.int64)
         origin = min(begin.min(), ts.min(initial=begin.min()))
         span = max(begin.max(), ts.max(initial=0)) - origin + 1
@@ -39,7 +42,7 @@ class LinkLabels:
         latest = np.searchsorted(codes * span + begin - origin, keys, "right") - 1
         known = (latest >= 0) & (codes[latest] == link) & (ts < end[latest])
         places = pa.array(latest, mask=~known)
-        return {column.name: rows[column.name].take(places) for column in LABELS}
+        return {name: rows[name].take(places) for name in names}
 
     @cached_property
     def _spans(self) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]:
