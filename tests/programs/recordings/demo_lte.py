@@ -42,6 +42,15 @@ def records(path: str) -> Iterator[tuple[int, bytes]]:
         yield at, struct.pack("<IIII", *divmod(at, 1_000_000), len(packet), where.wirelen) + packet
 
 
+LABELS = (
+    {"apn": "internet.mnc001.mcc001.gprs", "rat": "06", "area": "8000f1101a2b",
+     "device": "00440245", "home": "00101", "visited": "00101", "qci": "08-4D09000003E8000007D0"},
+    {"apn": "internet", "rat": "0a", "area": "8800f110001a2c",
+     "device": "00440246", "home": "00101", "visited": "99999", "qci": "15-4D09000003E8000007D0"},
+)  # fmt: skip
+"""Labels of the phones, in the networks for tests 001-01 and 999-99: LTE at home, NR abroad."""
+
+
 def accounting() -> str:
     """Return the log of accounting: a session of both families for each phone."""
     rows = [
@@ -54,6 +63,7 @@ def accounting() -> str:
             "prefixes": prefix,
             "subscriber": f"00101000000000{number}",
             "charging": f"{1000 + number}",
+            **LABELS[number - 1],
         }
         for number, (address, prefix) in enumerate(zip(IPV4, IPV6, strict=True), 1)
     ]
